@@ -1,0 +1,45 @@
+# make demo      install with the embedded engine, fetch its model, score examples/
+# make test      install what tests need and run them
+# make test-all  install every extra and run all tests but the slow and gpu ones
+# make check     format, lint and types
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --quiet --only-binary :all: -c constraints.txt
+STAMPS := .venv/stamps
+MODEL := smollm2-135m
+
+.PHONY: demo test test-all check clean
+
+demo: $(STAMPS)/demo
+	@$(BIN)/adjudge models pull $(MODEL)
+	@$(BIN)/adjudge score examples/news.jsonl --judge ladder --criterion coherence \
+	    --task summarization --model $(MODEL) --store demo.db --out demo-scores.jsonl
+
+test: $(STAMPS)/test
+	@$(BIN)/adjudge models pull $(MODEL)
+	$(BIN)/python -m pytest
+
+test-all: $(STAMPS)/test-all
+	@$(BIN)/adjudge models pull $(MODEL)
+	$(BIN)/python -m pytest
+
+check: $(STAMPS)/check
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+$(STAMPS)/demo: EXTRAS := llama
+$(STAMPS)/test: EXTRAS := llama,test
+$(STAMPS)/test-all: EXTRAS := all,test
+$(STAMPS)/check: EXTRAS := test,check
+
+$(STAMPS)/%: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@mkdir -p $(STAMPS)
+	$(INSTALL) -e '.[$(EXTRAS)]'
+	@touch $@
+
+clean:
+	rm -rf .venv demo.db demo.db-* demo-scores.jsonl

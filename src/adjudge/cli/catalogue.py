@@ -1,0 +1,72 @@
+"""`adjudge judges`, `adjudge criteria` and `adjudge models`: what there is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("judges")(judges)
+    app.command("criteria")(criteria)
+    group = typer.Typer(no_args_is_help=True, help="List known models, and fetch them.")
+    group.command("list")(list_models)
+    group.command("pull")(pull)
+    app.add_typer(group, name="models")
+
+
+def judges() -> None:
+    """List the judging methods, their options and where they are published."""
+    from dataclasses import fields
+
+    from adjudge.registry import judges as registry
+    from adjudge.reports.tables import table
+
+    made = table("judge", "what it does", "options", "published")
+    for name in registry.targets():
+        kind = registry.load(name)
+        options = [
+            f"{each.name}={each.default}"
+            for each in fields(kind)
+            if each.name not in ("prompts", "seed")
+        ]
+        about = (kind.__doc__ or "").strip().splitlines()[0]
+        made.add_row(name, about, "\n".join(options), kind.url)
+    Console().print(made)
+
+
+def criteria(
+    task: Annotated[str, typer.Option(help="Only those of this task")] = "",
+) -> None:
+    """List the named criteria of each task."""
+    from adjudge.criteria.named import named_criteria
+    from adjudge.prompts.template import TASKS
+    from adjudge.reports.tables import table
+
+    made = table("task", "criterion", "what it means")
+    for each in [task] if task else TASKS:
+        for name, criterion in named_criteria(each).items():
+            made.add_row(each, name, criterion.description)
+    Console().print(made)
+
+
+def list_models() -> None:
+    """List the known models, and where those lie that are here."""
+    from adjudge.engines.models import KNOWN, cached_path
+    from adjudge.reports.tables import table
+
+    made = table("model", "about", "file")
+    for name, model in KNOWN.items():
+        path = cached_path(name)
+        made.add_row(name, model.about, str(path) if path.exists() else "not pulled")
+    Console().print(made)
+
+
+def pull(name: Annotated[str, typer.Argument(help="A known model's name")]) -> None:
+    """Fetch a known model into the cache; nothing is done if it is there."""
+    from adjudge.engines import models
+
+    print(f"{name}: {models.pull(name)}")

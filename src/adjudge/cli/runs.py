@@ -1,0 +1,78 @@
+"""`adjudge runs`: what a store holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from adjudge.errors import StoreError
+
+if TYPE_CHECKING:
+    from adjudge.runs.store import Store as StoreType
+
+StoreOption = Annotated[str, typer.Option("--store", help="The store")]
+RunArgument = Annotated[str, typer.Argument(help="The run's id, or how it begins")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, help="List, show and export the runs of a store.")
+    group.command("list")(list_runs)
+    group.command("show")(show)
+    group.command("export")(export)
+    app.add_typer(group, name="runs")
+
+
+def list_runs(store: StoreOption = "adjudge.db") -> None:
+    """List the runs of a store."""
+    from adjudge.reports.tables import runs_table
+
+    with _opened(store) as opened:
+        Console().print(runs_table(opened.runs()))
+
+
+def show(run: RunArgument, store: StoreOption = "adjudge.db") -> None:
+    """Show the judgments of a run, its means, failures and signature."""
+    from adjudge.reports import tables
+    from adjudge.runs.summary import summarize
+
+    console = Console()
+    with _opened(store) as opened:
+        found = opened.find_run(run)
+        judgments = list(opened.judgments(found.id))
+    summary = summarize(judgments)
+    console.print(tables.runs_table([found]))
+    console.print(tables.judgments_table(judgments))
+    if len(judgments) > tables.MAX_ROWS:
+        console.print(f"... and {len(judgments) - tables.MAX_ROWS} more: adjudge runs export")
+    console.print(tables.systems_table(summary))
+    for line in [*tables.summary_lines(summary), str(found.signature)]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def export(
+    run: RunArgument,
+    out: Annotated[str, typer.Option(help="The file: .jsonl, .csv or .parquet")],
+    store: StoreOption = "adjudge.db",
+) -> None:
+    """Write the scores of a run to a file."""
+    from adjudge.formats.rows import check_writable, write_rows
+    from adjudge.formats.scores import score_row
+
+    check_writable(out)
+    with _opened(store) as opened:
+        found = opened.find_run(run)
+        n = write_rows(out, map(score_row, opened.judgments(found.id)))
+    print(f"{out}: {n} of {found.n_items} judgments")
+
+
+def _opened(path: str) -> StoreType:
+    """Return a store that must be there already."""
+    from adjudge.runs.store import Store
+
+    if not Path(path).is_file():
+        raise StoreError(f"there is no store {path!r}; name one with --store")
+    return Store(path)

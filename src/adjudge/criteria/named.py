@@ -1,0 +1,91 @@
+"""Named criteria of each task, and criteria from a user's own file.
+
+The names are those of SummEval (Fabbri et al. 2021), USR Topical-Chat (Mehri and Eskenazi 2020),
+HANNA (Chhun et al. 2022) and the helpful-honest-harmless scheme; the wording is our own.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from adjudge.errors import ConfigError, DataError
+from adjudge.registry import unknown_name
+from adjudge.schema import Criterion
+
+
+def named_criteria(task: str) -> dict[str, Criterion]:
+    """Return the built-in criteria of a task by name.
+
+    Raises
+    ------
+    ConfigError
+        If the task is not known.
+    """
+    folder = files("adjudge.criteria") / "data"
+    place = folder / f"{task}.toml"
+    if not place.is_file():
+        tasks = [each.name.removesuffix(".toml") for each in folder.iterdir()]
+        raise unknown_name("task", task, tasks)
+    return _criteria(place.read_text("utf-8"), str(place))
+
+
+def load_criterion(name: str, task: str) -> Criterion:
+    """Return a criterion by name, or from a TOML file.
+
+    Parameters
+    ----------
+    name
+        A built-in name of the task, ``file.toml`` with one criterion in it, or
+        ``file.toml:name``. A file has a table per criterion with ``title`` and ``description``.
+    task
+        Which task's names count.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such criterion or file; the message lists the nearest names.
+    DataError
+        If the file does not hold criteria.
+    """
+    file, dot_toml, wanted = name.partition(".toml")
+    if not dot_toml:
+        known = named_criteria(task)
+        if name not in known:
+            raise unknown_name(
+                f"criterion of {task}", name, known, hint="Or a TOML file with your own"
+            )
+        return known[name]
+    path, wanted = Path(file + dot_toml), wanted.removeprefix(":")
+    if not path.is_file():
+        raise ConfigError(f"there is no file {str(path)!r} with a criterion")
+    own = _criteria(path.read_text("utf-8"), str(path))
+    if not wanted and len(own) == 1:
+        return next(iter(own.values()))
+    if wanted not in own:
+        raise unknown_name(f"criterion in {path}", wanted, own, hint=f"Name it as {path}:NAME")
+    return own[wanted]
+
+
+def _criteria(text: str, path: str) -> dict[str, Criterion]:
+    """Return the criteria of a TOML text."""
+    try:
+        tables: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"not TOML: {error}", path=path) from error
+    found = {}
+    for name, table in tables.items():
+        fields = table if isinstance(table, dict) else {}
+        if unknown := fields.keys() - {"title", "description"}:
+            raise DataError(
+                f"unknown key {sorted(unknown)[0]!r}; a criterion has title and description",
+                path=path,
+                field=name,
+            )
+        if not (isinstance(fields.get("description"), str) and fields["description"].strip()):
+            raise DataError("a criterion needs a description", path=path, field=name)
+        title = str(fields.get("title", name.replace("_", " ").capitalize()))
+        found[name] = Criterion(name=name, title=title, description=fields["description"])
+    return found

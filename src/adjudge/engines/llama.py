@@ -1,0 +1,387 @@
+"""The embedded engine: llama.cpp in this process, through xllamacpp.
+
+Prompts go in as token ids in depth-first order of their prefix tree, so that llama.cpp's cache
+of the last prompt serves all that is shared. Label log-probs come from the softmax over the
+whole vocabulary.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import socket
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+from adjudge.engines.base import (
+    Engine,
+    NextToken,
+    Tokens,
+    check_fits,
+    check_served,
+    label_contexts,
+    label_tokens,
+    score_labels,
+)
+from adjudge.engines.models import file_hash, resolve
+from adjudge.engines.prefix import prefix_plan
+from adjudge.errors import ConfigError, EngineError
+from adjudge.schema import (
+    Capability,
+    Completion,
+    Failure,
+    Generate,
+    Generated,
+    Message,
+    Reply,
+    Request,
+    ScoreLabels,
+    Usage,
+    content_hash,
+)
+
+#: The context is the model's own, but at most this many tokens unless asked for: its memory is
+#: taken at once.
+DEFAULT_CONTEXT = 8192
+#: Log-probs asked for at first; a label token that is not among them costs one more evaluation
+#: of one token, with the whole vocabulary.
+TOP = 512
+
+
+class LlamaEngine(Engine):
+    """A GGUF model run by llama.cpp in this process.
+
+    Parameters
+    ----------
+    path
+        The model file.
+    name
+        What to call it in signatures; the file's stem if not given.
+    adapter
+        A LoRA adapter (GGUF) to load with it.
+    context
+        Tokens that a prompt and its reply may have; at most what the model was trained for.
+    threads
+        CPU threads; llama.cpp's threads spin, so leave busy cores out.
+    """
+
+    capabilities = frozenset({Capability.GENERATE, Capability.SCORE_LABELS})
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        adapter: str | Path | None = None,
+        context: int = DEFAULT_CONTEXT,
+        threads: int | None = None,
+    ) -> None:
+        self._path, self._adapter = Path(path), Path(adapter) if adapter else None
+        self._name = name or self._path.stem
+        for file in filter(None, (self._path, self._adapter)):
+            if not file.is_file():
+                raise ConfigError(f"there is no model file {str(file)!r}")
+        self._threads = threads or _usable_cores()
+        self._context = context
+        self._server, self._http = self._start()
+        properties = self._http.get("/props")
+        self.context_length = properties["default_generation_settings"]["n_ctx"]
+        self._template: str = properties.get("chat_template") or ""
+        self._label_cache: dict[str, Tokens] = {}
+
+    @classmethod
+    def from_reference(cls, reference: str) -> LlamaEngine:
+        """Return the engine for a model reference, as described in `adjudge.engines.models`."""
+        name, path, options = resolve(reference)
+        unknown = options.keys() - {"adapter", "ctx", "threads"}
+        if unknown:
+            raise ConfigError(
+                f"{reference!r}: unknown option {', '.join(sorted(unknown))}; "
+                "available: adapter, ctx, threads"
+            )
+        return cls(
+            path,
+            name=name,
+            adapter=options.get("adapter"),
+            context=_positive(options, "ctx", reference) or DEFAULT_CONTEXT,
+            threads=_positive(options, "threads", reference),
+        )
+
+    @cached_property
+    def signature(self) -> Mapping[str, str]:
+        """The model file's name and hash, and every setting that moves a log-prob."""
+        fields = {
+            "engine": "llama",
+            "model": self._name,
+            "sha256": file_hash(self._path)[:12],
+            "ctx": str(self.context_length),
+            "template": hashlib.sha256(self._template.encode()).hexdigest()[:8],
+            "flash_attn": "on",
+            "kv": "f16",
+            "xllamacpp": version("xllamacpp"),
+        }
+        if self._adapter:
+            fields["adapter"] = f"{self._adapter.stem}@{file_hash(self._adapter)[:12]}"
+        return fields
+
+    def run(self, requests: Sequence[Request]) -> Iterator[Reply]:
+        """Yield replies in depth-first order of the prompts' prefix tree; see `Engine.run`."""
+        check_served(self, requests)
+        prompts = [self.prompt_tokens(request) for request in requests]
+        for request, prompt in zip(requests, prompts, strict=True):
+            check_fits(
+                len(prompt),
+                self._reply_tokens(request),
+                cast("int", self.context_length),
+                hint="shorten the source or load the model with more (#ctx=...)",
+            )
+        for index in prefix_plan(prompts).order:
+            request, prompt = requests[index], prompts[index]
+            try:
+                yield self._reply(request, prompt)
+            except EngineError as error:
+                yield Failure(request_id=request.id, message=str(error))
+
+    def prompt_tokens(self, request: Request) -> Tokens:
+        """Return the token ids of the chat prompt, up to and with the assistant header.
+
+        Text inside a message that spells a special token stays text.
+        """
+        rendered = self._render(request.messages)
+        contents = [message.content for message in request.messages]
+        if all(self._tokenize(text) == self._tokenize(text, special=True) for text in contents):
+            return self._tokenize(rendered, special=True, begin=True)
+        marks = [f"content-{i}-{content_hash(contents)}" for i in range(len(contents))]
+        marked = self._render(
+            tuple(
+                Message(role=message.role, content=mark)
+                for message, mark in zip(request.messages, marks, strict=True)
+            )
+        )
+        tokens: Tokens = ()
+        for mark, content in zip(marks, contents, strict=True):
+            before, _, marked = marked.partition(mark)
+            tokens += self._tokenize(before, special=True, begin=not tokens)
+            tokens += self._tokenize(content)
+        return tokens + self._tokenize(marked, special=True)
+
+    def close(self) -> None:
+        """Stop llama.cpp and free the model."""
+        self._http.close()
+        self._server = None
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def _reply(self, request: Request, prompt: Tokens) -> Reply:
+        if isinstance(request, ScoreLabels):
+            return self._score_labels(request, prompt)
+        return self._generate(cast("Generate", request), prompt)
+
+    def _generate(self, request: Generate, prompt: Tokens) -> Generated:
+        completions, evaluated = [], 0
+        sampling = request.sampling
+        for sample in range(request.first_sample, request.first_sample + request.n):
+            body = {
+                "max_tokens": request.max_tokens,
+                "temperature": sampling.temperature,
+                "top_p": sampling.top_p,
+                "top_k": 0,
+                "min_p": 0.0,
+                "seed": int(content_hash([sampling.seed, sample])[:8], 16),
+            }
+            if request.json_schema is not None:
+                body["json_schema"] = json.loads(request.json_schema)
+            answer = self._complete(prompt, body)
+            evaluated += answer["timings"]["prompt_n"]
+            choice = answer["choices"][0]
+            completions.append(
+                Completion(
+                    text=choice["text"],
+                    finish_reason="length" if choice["finish_reason"] == "length" else "stop",
+                    n_tokens=answer["usage"]["completion_tokens"],
+                )
+            )
+        return Generated(
+            request_id=request.id,
+            completions=tuple(completions),
+            usage=Usage(
+                prompt_tokens=len(prompt),
+                evaluated_tokens=evaluated,
+                generated_tokens=sum(each.n_tokens for each in completions),
+            ),
+        )
+
+    def _score_labels(self, request: ScoreLabels, prompt: Tokens) -> Reply:
+        labels = [self._label(label) for label in request.labels]
+        seen, evaluated = {}, 0
+        top: list[tuple[str, float]] = []
+        for context, wanted in label_contexts(labels).items():
+            entries, cost = self._next_tokens(prompt + context, TOP)
+            evaluated += cost
+            floor: float | None = entries[-1]["logprob"]
+            if not wanted <= {entry["id"] for entry in entries}:
+                entries, cost = self._next_tokens(prompt + context, self._vocabulary)
+                evaluated += cost
+                floor = None
+            seen[context] = NextToken(
+                {entry["id"]: entry["logprob"] for entry in entries if entry["id"] in wanted},
+                floor,
+            )
+            top = top or [(entry["token"], entry["logprob"]) for entry in entries[:5]]
+        usage = Usage(prompt_tokens=len(prompt), evaluated_tokens=evaluated)
+        return score_labels(request, labels, seen, top_tokens=top, usage=usage)
+
+    def _next_tokens(self, prompt: Tokens, n: int) -> tuple[list[dict[str, Any]], int]:
+        """Return the n likeliest next tokens, best first, and the tokens evaluated for it."""
+        answer = self._complete(prompt, {"max_tokens": 1, "temperature": 0.0, "n_probs": n})
+        entries = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        return entries, answer["timings"]["prompt_n"]
+
+    def _complete(self, prompt: Tokens, body: dict[str, Any]) -> dict[str, Any]:
+        if self._server is None:
+            raise ConfigError("this engine is closed; load it again")
+        answer = self._server.handle_completions(
+            {"prompt": list(prompt), "cache_prompt": True, **body}
+        )
+        if "choices" not in answer:
+            problem = answer.get("error", answer)
+            raise EngineError(f"llama.cpp refused a request: {problem.get('message', problem)}")
+        return cast("dict[str, Any]", answer)
+
+    # --- text and tokens ------------------------------------------------------------------------
+
+    @cached_property
+    def _vocabulary(self) -> int:
+        return int(self._http.get("/v1/models")["data"][0]["meta"]["n_vocab"])
+
+    def _render(self, messages: Sequence[Message]) -> str:
+        body = [{"role": message.role, "content": message.content} for message in messages]
+        return str(self._http.post("/apply-template", {"messages": body})["prompt"])
+
+    def _tokenize(self, text: str, *, special: bool = False, begin: bool = False) -> Tokens:
+        body = {"content": text, "parse_special": special, "add_special": begin}
+        return tuple(self._http.post("/tokenize", body)["tokens"])
+
+    def _label(self, label: str) -> Tokens:
+        if label not in self._label_cache:
+            header = self._render((Message(role="user", content="?"),))
+            self._label_cache[label] = label_tokens(
+                lambda text: self._tokenize(text, special=True), header, label
+            )
+        return self._label_cache[label]
+
+    def _reply_tokens(self, request: Request) -> int:
+        if isinstance(request, ScoreLabels):
+            return max(len(self._label(label)) for label in request.labels)
+        return cast("Generate", request).max_tokens
+
+    # --- starting -------------------------------------------------------------------------------
+
+    def _start(self) -> tuple[Any, _Http]:
+        """Return the running server and the private line for its text services."""
+        try:
+            import xllamacpp
+        except ImportError as error:
+            raise ConfigError(
+                "the llama engine needs xllamacpp: pip install 'adjudge[llama]'"
+            ) from error
+        folder = tempfile.mkdtemp(prefix="adjudge-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        params = xllamacpp.CommonParams()
+        params.model.path = str(self._path)
+        params.n_ctx = self._context
+        params.n_parallel = 1
+        params.cpuparams.n_threads = self._threads
+        params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        params.cache_ram_mib = 0  # the prefix order makes a second cache useless
+        params.fit_params = False
+        params.warmup = False
+        params.ui = params.endpoint_slots = False
+        params.verbosity = -1
+        if hasattr(socket, "AF_UNIX"):  # a socket that only this user can reach
+            params.hostnames = [f"{folder}/llama.sock"]
+        if self._adapter:
+            params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(self._adapter))]
+        try:
+            server = xllamacpp.Server(params)
+        except (RuntimeError, ValueError) as error:
+            raise ConfigError(
+                f"llama.cpp cannot load {str(self._path)!r}: {error} "
+                "Is it a whole GGUF file of a causal language model, with memory to spare?"
+            ) from error
+        return server, _Http(server.listening_address)
+
+
+class _Http:
+    """Talks to llama.cpp's text services (templates, tokens), which have no other door."""
+
+    def __init__(self, address: str) -> None:
+        if address.startswith("unix://"):
+            self._connection: http.client.HTTPConnection = _UnixConnection(address[7:])
+        else:
+            self._connection = http.client.HTTPConnection(address.removeprefix("http://"))
+
+    def get(self, path: str) -> dict[str, Any]:
+        return self._exchange("GET", path, None)
+
+    def post(self, path: str, body: object) -> dict[str, Any]:
+        return self._exchange("POST", path, json.dumps(body))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _exchange(self, method: str, path: str, body: str | None) -> dict[str, Any]:
+        try:
+            response, text = self._once(method, path, body)
+        except (http.client.HTTPException, OSError):  # it closes a line that was idle: dial again
+            self._connection.close()
+            try:
+                response, text = self._once(method, path, body)
+            except (http.client.HTTPException, OSError) as error:
+                raise EngineError(f"llama.cpp does not answer {path}: {error!r}") from error
+        if response.status != http.client.OK:
+            raise EngineError(f"llama.cpp answered {path} with {response.status}: {text[:300]!r}")
+        return cast("dict[str, Any]", json.loads(text))
+
+    def _once(
+        self, method: str, path: str, body: str | None
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        self._connection.request(method, path, body, {"Content-Type": "application/json"})
+        response = self._connection.getresponse()
+        return response, response.read()
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """An HTTP connection over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost")
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self._path)
+
+
+def _usable_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _positive(options: Mapping[str, str], key: str, reference: str) -> int | None:
+    """Return an option as a positive whole number, None if it is not given."""
+    if key not in options:
+        return None
+    if not options[key].isdecimal() or int(options[key]) < 1:
+        raise ConfigError(f"{reference!r}: {key} must be a positive whole number")
+    return int(options[key])

@@ -1,0 +1,158 @@
+"""Direct scoring: the model is asked for a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from adjudge.errors import ConfigError
+from adjudge.judges.base import (
+    Judge,
+    Steps,
+    derived_seed,
+    generated,
+    judgment,
+    label_scores,
+    softmax,
+)
+from adjudge.prompts.template import PromptSet
+from adjudge.prompts.verdict import parse_score
+from adjudge.schema import (
+    Capability,
+    Generate,
+    Item,
+    Message,
+    Sampling,
+    Scale,
+    ScoreLabels,
+    Status,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectJudge(Judge):
+    """Scores a response by the number that the model gives it.
+
+    In the mode ``logprobs`` the value is the expected score ``sum_s s p(s)`` over the labels of
+    the scale, with ``p`` renormalised over them (Liu et al. 2023, G-Eval, equation 1). In the
+    mode ``sampled`` it is the mean of the parsed scores of `samples` written answers; answers
+    that cannot be parsed are counted in the evidence and left out of the mean.
+
+    Parameters
+    ----------
+    prompts
+        The method's prompts for the task.
+    seed
+        Decides the draws in the mode ``sampled``, together with the item.
+    mode
+        ``logprobs`` or ``sampled``.
+    samples, temperature
+        Answers drawn in the mode ``sampled``, and how.
+    min_coverage
+        Scores that together have less probability than this have no label mass.
+    low, high
+        The ends of the scale of whole numbers.
+    """
+
+    name: ClassVar[str] = "direct"
+    url: ClassVar[str] = "https://arxiv.org/abs/2303.16634"
+
+    prompts: PromptSet
+    seed: int = 0
+    mode: Literal["logprobs", "sampled"] = "logprobs"
+    samples: int = 1
+    temperature: float = 1.0
+    min_coverage: float = 1e-4
+    low: int = 1
+    high: int = 5
+
+    def __post_init__(self) -> None:
+        if self.low >= self.high:
+            raise ConfigError(
+                f"the scale {self.low}-{self.high} has no room: low must be below high"
+            )
+        if self.samples < 1:
+            raise ConfigError(f"samples must be 1 or more, not {self.samples}")
+
+    @property
+    def scale(self) -> Scale:
+        """The scores that the model may give."""
+        return Scale(low=self.low, high=self.high)
+
+    @property
+    def needs(self) -> frozenset[Capability]:
+        """See `Judge.needs`."""
+        wanted = Capability.SCORE_LABELS if self.mode == "logprobs" else Capability.GENERATE
+        return frozenset({wanted})
+
+    @property
+    def signature(self) -> Mapping[str, str]:
+        """See `Judge.signature`."""
+        fields = {"judge": self.name, "mode": self.mode}
+        if self.mode == "sampled":
+            fields |= {"samples": str(self.samples), "draw": f"t{self.temperature:g}"}
+            fields |= {"seed": str(self.seed)}
+        return fields | {"prompt": self.prompts.reference, "scale": str(self.scale)}
+
+    def judge(self, item: Item) -> Steps:
+        """Ask once for the score's distribution, or for `samples` written scores."""
+        if not item.response.strip():
+            return judgment(item, Status.EMPTY_RESPONSE)
+        if self.mode == "sampled":
+            return (yield from self._sampled(item))
+        return (yield from self._expected(item))
+
+    def _expected(self, item: Item) -> Steps:
+        scores = self.scale.scores
+        labels = tuple(str(score) for score in scores)
+        (reply,) = label_scores((yield [ScoreLabels(messages=self._ask(item), labels=labels)]))
+        if reply.coverage < self.min_coverage:
+            return judgment(
+                item,
+                Status.NO_LABEL_MASS,
+                coverage=reply.coverage,
+                evidence={"top_tokens": list(reply.top_tokens)},
+            )
+        probabilities = softmax(reply.logprobs)
+        value = float(probabilities @ np.array(scores))
+        return judgment(
+            item,
+            Status.OK,
+            value=value,
+            raw=value,
+            distribution=(tuple(probabilities.tolist()),),
+            coverage=reply.coverage,
+            evidence={"exact": reply.exact, "label_tokens": list(reply.n_tokens)},
+        )
+
+    def _sampled(self, item: Item) -> Steps:
+        request = Generate(
+            messages=self._ask(item),
+            max_tokens=int(self.prompts.settings["max_tokens"]),
+            sampling=Sampling(
+                temperature=self.temperature,
+                seed=derived_seed(self.seed, item.id, item.criterion.name),
+            ),
+            n=self.samples,
+        )
+        (reply,) = generated((yield [request]))
+        texts = [completion.text for completion in reply.completions]
+        parsed = [parse_score(text, self.scale) for text in texts]
+        scores = [score for score in parsed if score is not None]
+        evidence = {"texts": texts, "unparsed": len(parsed) - len(scores)}
+        if not scores:
+            cut = all(each.finish_reason == "length" for each in reply.completions)
+            status = Status.TRUNCATED if cut else Status.PARSE_FAILED
+            return judgment(item, status, evidence=evidence)
+        shares = tuple(scores.count(score) / len(scores) for score in self.scale.scores)
+        value = float(np.mean(scores))
+        return judgment(
+            item, Status.OK, value=value, raw=value, distribution=(shares,), evidence=evidence
+        )
+
+    def _ask(self, item: Item) -> tuple[Message, ...]:
+        data = {"source": item.source.text, "response": item.response}
+        return self.prompts.render("score", data, criterion=item.criterion, scale=self.scale)

@@ -1,0 +1,138 @@
+"""Prompts as data: TOML files with an id, a version and Jinja2 texts.
+
+A file holds the prompts of one method for one task, each in a table of its own with the text of
+the ``user`` message and, if wanted, of a ``system`` message before it. Texts to be judged are
+data, never instructions: templates put them between tags such as ``<article>``, and wherever
+such a tag is spelled inside a text, its bracket is exchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from jinja2 import StrictUndefined, Template, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from adjudge.errors import ConfigError, DataError
+from adjudge.registry import unknown_name
+from adjudge.schema import Message
+
+TASKS = ("summarization", "dialogue", "story", "instruction")
+_TAG = re.compile(r"</?([a-z_]+)>")
+_ENVIRONMENT = ImmutableSandboxedEnvironment(
+    undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+)
+
+
+class PromptSet:
+    """The prompts of one method for one task.
+
+    Attributes
+    ----------
+    id, version
+        As the file says.
+    reference
+        ``id@version#hash``: the hash is of the file, so that an edit shows in every signature.
+    settings
+        Numbers that belong to the texts, such as ``max_tokens``.
+    """
+
+    def __init__(self, content: bytes, *, path: str) -> None:
+        try:
+            fields = tomllib.loads(content.decode("utf-8"))
+            self.id, self.version = str(fields.pop("id")), int(fields.pop("version"))
+            tables = {name: value for name, value in fields.items() if isinstance(value, dict)}
+            self.settings: dict[str, Any] = {
+                name: value for name, value in fields.items() if name not in tables
+            }
+            self._prompts = {name: _Prompt(table) for name, table in tables.items()}
+        except KeyError as error:
+            raise DataError(f"the key {error} is missing", path=path) from error
+        except (ValueError, TemplateError) as error:
+            raise DataError(f"not a prompt file: {error}", path=path) from error
+        self.reference = f"{self.id}@{self.version}#{hashlib.sha256(content).hexdigest()[:8]}"
+
+    def render(
+        self, name: str, data: Mapping[str, str], /, **fields: object
+    ) -> tuple[Message, ...]:
+        """Return the messages of one prompt.
+
+        Parameters
+        ----------
+        name
+            Which prompt of the set.
+        data
+            Texts to be judged or shown; the prompt's own tags inside them are neutralised.
+        fields
+            Other values that the template names.
+
+        Raises
+        ------
+        ConfigError
+            If the set has no such prompt, or the template names a value that is not given.
+        """
+        if name not in self._prompts:
+            raise unknown_name(f"prompt of {self.id}", name, self._prompts)
+        try:
+            return self._prompts[name].render(data, fields)
+        except TemplateError as error:
+            raise ConfigError(f"the prompt {name} of {self.reference} failed: {error}") from error
+
+
+class _Prompt:
+    """One prompt: its texts by role and the tags that it uses."""
+
+    def __init__(self, table: Mapping[str, str]) -> None:
+        if unknown := table.keys() - {"system", "user"}:
+            raise ValueError(f"unknown key {sorted(unknown)[0]!r}; a prompt has system and user")
+        self._texts: list[tuple[Any, Template]] = []
+        if "system" in table:
+            self._texts.append(("system", _ENVIRONMENT.from_string(table["system"])))
+        self._texts.append(("user", _ENVIRONMENT.from_string(table["user"])))
+        names = set(_TAG.findall("".join(table.values())))
+        self._tags = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(names)})\b)", re.I) if names else None
+
+    def render(self, data: Mapping[str, str], fields: Mapping[str, object]) -> tuple[Message, ...]:
+        clean = {name: self._neutralised(text) for name, text in data.items()}
+        return tuple(
+            Message(role=role, content=template.render(**fields, **clean).strip())
+            for role, template in self._texts
+        )
+
+    def _neutralised(self, text: str) -> str:
+        return self._tags.sub("\u2039", text.strip()) if self._tags else text.strip()
+
+
+def load_prompts(method: str, task: str, *, folder: str | Path | None = None) -> PromptSet:
+    """Return the prompts of a method for a task.
+
+    Parameters
+    ----------
+    method, task
+        ``<method>/<task>.toml`` is the file's place.
+    folder
+        A folder whose files are taken before the built-in ones.
+
+    Raises
+    ------
+    ConfigError
+        If the task is not known, the method has no prompts for it or the folder is not there.
+    DataError
+        If the file is not a prompt file.
+    """
+    if task not in TASKS:
+        raise unknown_name("task", task, TASKS)
+    built_in: Traversable = files("adjudge.prompts") / "data"
+    if folder is not None and not Path(folder).is_dir():
+        raise ConfigError(f"there is no folder {str(folder)!r} with prompts")
+    for base in (Path(folder) if folder is not None else None, built_in):
+        if base is not None and (place := base / method / f"{task}.toml").is_file():
+            return PromptSet(place.read_bytes(), path=str(place))
+    raise ConfigError(f"there are no prompts for the method {method!r} and the task {task!r}")

@@ -1,0 +1,118 @@
+"""Tables for the terminal. Nothing is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from time import localtime, strftime
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from adjudge.runs.plan import Plan
+from adjudge.runs.runner import Counters
+from adjudge.runs.store import Run
+from adjudge.runs.summary import Summary
+from adjudge.schema import Judgment, Status
+
+#: Rows of a table of judgments; the rest is in the file.
+MAX_ROWS = 40
+
+
+def table(*columns: str, numbers: Sequence[str] = ()) -> Table:
+    """Return an empty table; columns named in `numbers` are set flush right."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        flush = "right" if column in numbers else "left"
+        made.add_column(column, justify=flush, no_wrap=column in numbers)  # type: ignore[arg-type]
+    return made
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Return a number for print; a missing one is a dash."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def count(value: int | None) -> str:
+    """Return a count with thousands set apart."""
+    return "?" if value is None else f"{value:,}"
+
+
+def judgments_table(judgments: Iterable[Judgment]) -> Table:
+    """Return one row per judgment, for at most `MAX_ROWS` of them."""
+    made = table(
+        "id", "criterion", "score", "raw", "coverage", "status",
+        numbers=("score", "raw", "coverage"),
+    )  # fmt: skip
+    for each in islice(judgments, MAX_ROWS):
+        style = None if each.status is Status.OK else "yellow"
+        made.add_row(
+            escape(each.item_id),
+            escape(each.criterion),
+            number(each.value),
+            number(each.raw),
+            number(each.coverage, 3),
+            each.status.value,
+            style=style,
+        )
+    return made
+
+
+def systems_table(summary: Summary) -> Table:
+    """Return the mean of every system."""
+    made = table("system", "criterion", "mean", "scored", numbers=("mean", "scored"))
+    for each in summary.systems:
+        made.add_row(
+            escape(each.system or "(none)"),
+            escape(each.criterion),
+            number(each.mean),
+            f"{each.n_scored}/{each.n}",
+        )
+    return made
+
+
+def summary_lines(summary: Summary) -> list[str]:
+    """Return counts per status and the mean coverage."""
+    statuses = ", ".join(f"{name} {n}" for name, n in sorted(summary.statuses.items()))
+    return [f"status: {statuses or 'none'}; mean coverage: {number(summary.mean_coverage, 3)}"]
+
+
+def cost_lines(counters: Counters, seconds: float) -> list[str]:
+    """Return what a run cost."""
+    calls = f"{count(counters.calls)} model calls, {count(counters.reused)} replies reused"
+    tokens = (
+        f"{count(counters.evaluated_tokens)} prompt tokens evaluated, "
+        f"{count(counters.saved_tokens)} saved, {count(counters.generated_tokens)} written"
+    )
+    return [f"{calls}; {seconds:.1f} s", f"tokens: {tokens}"]
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """Return what a run would cost."""
+    about = "~" if plan.estimated else ""
+    lines = [
+        f"{count(plan.n_items)} items; {count(plan.n_stored)} replies are in the store already",
+        f"{count(plan.n_calls)} model calls to make: {count(plan.n_generations)} generations, "
+        f"{count(plan.n_comparisons)} label scorings",
+        f"prompt tokens: {about}{count(plan.total_tokens)} in all, "
+        f"{about}{count(plan.unique_tokens)} unique; at most {count(plan.written_tokens)} written",
+    ]
+    if plan.estimated:
+        lines.append("~ rests on texts that are not written yet; they count in full length")
+    return lines
+
+
+def runs_table(runs: Iterable[Run]) -> Table:
+    """Return one row per run."""
+    made = table("run", "started", "data", "judged", "judge", numbers=("judged",))
+    for run in runs:
+        fields = run.signature.fields
+        made.add_row(
+            run.id,
+            strftime("%Y-%m-%d %H:%M", localtime(run.created)),
+            escape(run.data),
+            f"{run.n_judged}/{run.n_items}",
+            escape(f"{fields.get('judge', '?')}, {fields.get('model', '?')}"),
+        )
+    return made
