@@ -37,6 +37,8 @@ from adjudge.schema import (
 LABELS = ("Better", "Worse", "Similar")
 #: Draws of a rung: the first and one retry.
 ATTEMPTS = 2
+_SENTENCE_END = re.compile(r"[.!?][\"'\u201d\u2019)]*(?=\s|\Z)")
+_QUOTED = re.compile(r'"([^"]*)"|\u201c([^\u201c\u201d]*)\u201d')
 #: Small models repeat the tags of the prompt around what they write.
 _OUTER_TAGS = re.compile(r"\A(?:\s*</?[a-z_]+>)+|(?:</?[a-z_]+>\s*)+\Z")
 
@@ -249,10 +251,10 @@ def clean_rung(completion: Completion) -> str:
     """Return a rung's text: whole sentences if it was cut off, no tags or quotes around it."""
     text = _OUTER_TAGS.sub("", completion.text).strip()
     if completion.finish_reason == "length":
-        ends = [i for i, mark in enumerate(text) if mark in ".!?" and text[i + 1 : i + 2].isspace()]
-        text = text[: ends[-1] + 1] if ends else text
-    if len(text) > 1 and (text[0], text[-1]) in {('"', '"'), ("\u201c", "\u201d"), ("'", "'")}:
-        text = text[1:-1].strip()
+        ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+        text = text[: ends[-1]] if ends else text
+    if quoted := _QUOTED.fullmatch(text):
+        text = (quoted[1] or quoted[2] or "").strip()
     return text
 
 

@@ -137,13 +137,13 @@ class Runner:
             for position, item in islice(source, WINDOW - active):
                 active += 1
                 self._advance(_Task(position, item, self._judge.judge(item)), None)
+            if not active:
+                return
             for event in chain(self._judged(), self._batch()):
                 active -= event.judgment is not None
                 yield event
                 if self._stopped():
                     return
-            if not active:
-                return
 
     def _batch(self) -> Iterator[Event]:
         """Send all pending requests as one batch and deal out the replies as they come."""
