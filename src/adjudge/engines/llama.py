@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+import math
 import os
 import shutil
 import socket
@@ -51,9 +52,10 @@ from adjudge.schema import (
 #: The context is the model's own, but at most this many tokens unless asked for: its memory is
 #: taken at once.
 DEFAULT_CONTEXT = 8192
-#: Log-probs asked for at first; a label token that is not among them costs one more evaluation
-#: of one token, with the whole vocabulary.
+#: How many of the likeliest tokens are asked for.
 TOP = 512
+#: Added to the logits of label tokens that are not among them, to bring them there.
+LIFT = 40.0
 
 
 class LlamaEngine(Engine):
@@ -71,6 +73,8 @@ class LlamaEngine(Engine):
         Tokens that a prompt and its reply may have; at most what the model was trained for.
     threads
         CPU threads; llama.cpp's threads spin, so leave busy cores out.
+    reuse
+        Whether to keep what requests share; False only serves to measure what that saves.
     """
 
     capabilities = frozenset({Capability.GENERATE, Capability.SCORE_LABELS})
@@ -83,6 +87,7 @@ class LlamaEngine(Engine):
         adapter: str | Path | None = None,
         context: int = DEFAULT_CONTEXT,
         threads: int | None = None,
+        reuse: bool = True,
     ) -> None:
         self._path, self._adapter = Path(path), Path(adapter) if adapter else None
         self._name = name or self._path.stem
@@ -90,7 +95,7 @@ class LlamaEngine(Engine):
             if not file.is_file():
                 raise ConfigError(f"there is no model file {str(file)!r}")
         self._threads = threads or _usable_cores()
-        self._context = context
+        self._context, self._reuse = context, reuse
         self._server, self._http = self._start()
         properties = self._http.get("/props")
         self.context_length = properties["default_generation_settings"]["n_ctx"]
@@ -124,7 +129,7 @@ class LlamaEngine(Engine):
             "sha256": file_hash(self._path)[:12],
             "ctx": str(self.context_length),
             "template": hashlib.sha256(self._template.encode()).hexdigest()[:8],
-            "flash_attn": "on",
+            "flash_attn": "off",
             "kv": "f16",
             "xllamacpp": version("xllamacpp"),
         }
@@ -134,6 +139,8 @@ class LlamaEngine(Engine):
 
     def run(self, requests: Sequence[Request]) -> Iterator[Reply]:
         """Yield replies in depth-first order of the prompts' prefix tree; see `Engine.run`."""
+        if self._server is None:
+            raise ConfigError("this engine is closed; load it again")
         check_served(self, requests)
         prompts = [self.prompt_tokens(request) for request in requests]
         for request, prompt in zip(requests, prompts, strict=True):
@@ -200,7 +207,7 @@ class LlamaEngine(Engine):
             if request.json_schema is not None:
                 body["json_schema"] = json.loads(request.json_schema)
             answer = self._complete(prompt, body)
-            evaluated += answer["timings"]["prompt_n"]
+            evaluated += _evaluated(answer)
             choice = answer["choices"][0]
             completions.append(
                 Completion(
@@ -224,32 +231,69 @@ class LlamaEngine(Engine):
         seen, evaluated = {}, 0
         top: list[tuple[str, float]] = []
         for context, wanted in label_contexts(labels).items():
-            entries, cost = self._next_tokens(prompt + context, TOP)
+            keep = self._reuse or bool(context)
+            entries, cost = self._likeliest(prompt + context, keep=keep)
             evaluated += cost
-            floor: float | None = entries[-1]["logprob"]
-            if not wanted <= {entry["id"] for entry in entries}:
-                entries, cost = self._next_tokens(prompt + context, self._vocabulary)
+            known = {entry["id"]: entry["logprob"] for entry in entries}
+            if missing := wanted - known.keys():
+                lifted, cost = self._lifted(prompt + context, missing, entries)
                 evaluated += cost
-                floor = None
-            seen[context] = NextToken(
-                {entry["id"]: entry["logprob"] for entry in entries if entry["id"] in wanted},
-                floor,
-            )
+                known |= lifted
+            shown = {token: known[token] for token in wanted if token in known}
+            seen[context] = NextToken(shown, entries[-1]["logprob"])
             top = top or [(entry["token"], entry["logprob"]) for entry in entries[:5]]
         usage = Usage(prompt_tokens=len(prompt), evaluated_tokens=evaluated)
         return score_labels(request, labels, seen, top_tokens=top, usage=usage)
 
-    def _next_tokens(self, prompt: Tokens, n: int) -> tuple[list[dict[str, Any]], int]:
-        """Return the n likeliest next tokens, best first, and the tokens evaluated for it."""
-        answer = self._complete(prompt, {"max_tokens": 1, "temperature": 0.0, "n_probs": n})
-        entries = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-        return entries, answer["timings"]["prompt_n"]
+    def _likeliest(self, prompt: Tokens, *, keep: bool) -> tuple[list[dict[str, Any]], int]:
+        """Return the likeliest next tokens, best first, and the tokens evaluated for it.
+
+        llama.cpp shows them only with a token that it writes, and not if that one ends the text
+        or is part of a character. So it is made to write a plain one; what is shown is from
+        before that.
+        """
+        steer = {"temperature": 0.0, "logit_bias": [[self._plain_token, 1e4]]}
+        answer = self._complete(prompt, {"n_probs": TOP, "cache_prompt": keep, **steer})
+        return answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"], _evaluated(answer)
+
+    def _lifted(
+        self, prompt: Tokens, missing: frozenset[int], entries: Sequence[dict[str, Any]]
+    ) -> tuple[dict[int, float], int]:
+        """Return the log-probs of tokens far down, and the tokens evaluated for it.
+
+        With their logits lifted by a constant they come out on top, and the ratio to a token
+        whose log-prob is known gives theirs: exact, and without asking for the whole
+        vocabulary, which takes longer than the evaluation.
+        """
+        lift = {
+            "n_probs": TOP,
+            "post_sampling_probs": True,
+            "logit_bias": [[token, LIFT] for token in sorted(missing)],
+            **{"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "ignore_eos": True},
+        }
+        answer = self._complete(prompt, lift)
+        logprobs = answer["choices"][0]["logprobs"] or {"content": []}
+        shares = {
+            entry["id"]: entry["prob"]
+            for content in logprobs["content"]
+            for entry in content["top_probs"]
+            if entry["prob"] > 0
+        }
+        anchor = next((entry for entry in entries if entry["id"] in shares), None)
+        if anchor is None:
+            return {}, _evaluated(answer)
+        base = anchor["logprob"] - math.log(shares[anchor["id"]]) - LIFT
+        found = {token: math.log(shares[token]) + base for token in missing & shares.keys()}
+        return found, _evaluated(answer)
+
+    @cached_property
+    def _plain_token(self) -> int:
+        """A token that is a whole character and ends nothing."""
+        return self._tokenize("A")[-1]
 
     def _complete(self, prompt: Tokens, body: dict[str, Any]) -> dict[str, Any]:
-        if self._server is None:
-            raise ConfigError("this engine is closed; load it again")
         answer = self._server.handle_completions(
-            {"prompt": list(prompt), "cache_prompt": True, **body}
+            {"prompt": list(prompt), "cache_prompt": True, "max_tokens": 1, "seed": 0, **body}
         )
         if "choices" not in answer:
             problem = answer.get("error", answer)
@@ -257,10 +301,6 @@ class LlamaEngine(Engine):
         return cast("dict[str, Any]", answer)
 
     # --- text and tokens ------------------------------------------------------------------------
-
-    @cached_property
-    def _vocabulary(self) -> int:
-        return int(self._http.get("/v1/models")["data"][0]["meta"]["n_vocab"])
 
     def _render(self, messages: Sequence[Message]) -> str:
         body = [{"role": message.role, "content": message.content} for message in messages]
@@ -300,7 +340,9 @@ class LlamaEngine(Engine):
         params.n_ctx = self._context
         params.n_parallel = 1
         params.cpuparams.n_threads = self._threads
-        params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        # Its CPU kernels give other log-probs (by up to 0.06) for other lengths of the part
+        # that is evaluated; plain attention gives the same ones, bit for bit, and as fast.
+        params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.cache_ram_mib = 0  # the prefix order makes a second cache useless
         params.fit_params = False
         params.warmup = False
@@ -317,7 +359,9 @@ class LlamaEngine(Engine):
                 f"llama.cpp cannot load {str(self._path)!r}: {error} "
                 "Is it a whole GGUF file of a causal language model, with memory to spare?"
             ) from error
-        return server, _Http(server.listening_address)
+        http = _Http(server.listening_address)
+        weakref.finalize(self, http.close)
+        return server, http
 
 
 class _Http:
@@ -368,7 +412,16 @@ class _UnixConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self._path)
+        try:
+            self.sock.connect(self._path)
+        except OSError:
+            self.sock.close()
+            raise
+
+
+def _evaluated(answer: Mapping[str, Any]) -> int:
+    """Return how many prompt tokens were evaluated for an answer."""
+    return int(answer["timings"]["prompt_n"])
 
 
 def _usable_cores() -> int:

@@ -1,0 +1,71 @@
+"""Fixtures that several kinds of tests share."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from adjudge.engines.models import cached_path
+from tests.tiny_gguf import write_tiny_model
+
+if TYPE_CHECKING:
+    from adjudge.engines.llama import LlamaEngine
+
+MODEL = "smollm2-135m"
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forbid connections to anything but sockets of this machine's file system."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6):
+            raise AssertionError(f"a test opened a network connection to {address}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(scope="session")
+def embedded_model() -> Path:
+    """The file of the embedded model."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        pytest.skip("xllamacpp is not installed: pip install 'adjudge[llama]'")
+    path = cached_path(MODEL)
+    if not path.exists():
+        pytest.skip(f"{MODEL} is not in the cache: adjudge models pull {MODEL}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_model(embedded_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model that answers at once."""
+    path = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    write_tiny_model(embedded_model, path, context=4096)
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_model: Path) -> Iterator[LlamaEngine]:
+    """An engine on the random model, one thread."""
+    from adjudge.engines.llama import LlamaEngine
+
+    engine = LlamaEngine(tiny_model, threads=1)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="session")
+def adjudge_data() -> Path:
+    """The folder with benchmark data."""
+    folder = os.environ.get("ADJUDGE_DATA")
+    if not folder:
+        pytest.skip("ADJUDGE_DATA does not name a folder with benchmark data")
+    return Path(folder)
