@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from adjudge.engines.models import cached_path
 from tests.tiny_gguf import write_tiny_model
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from adjudge.engines.llama import LlamaEngine
 
 MODEL = "smollm2-135m"
+settings.register_profile("tests", deadline=None, database=None, max_examples=60)
+settings.load_profile("tests")
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,9 @@ from typing import Any, get_type_hints
 from adjudge.errors import ConfigError
 
 
-def unknown_name(kind: str, name: str, available: Iterable[str], *, hint: str = "") -> ConfigError:
+def unknown_name(
+    kind: str, name: str, available: Iterable[str], *, hint: str = "", where: str = ""
+) -> ConfigError:
     """Return the error for a name that is not there, with the nearest ones that are.
 
     >>> str(unknown_name("judge", "lader", ["direct", "ladder"]))
@@ -23,18 +25,20 @@ def unknown_name(kind: str, name: str, available: Iterable[str], *, hint: str = 
     guess = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     tail = f". {hint}" if hint else ""
     return ConfigError(
-        f"unknown {kind} {name!r}: {guess}Available: {', '.join(names) or 'none'}{tail}"
+        f"{where}unknown {kind} {name!r}: {guess}Available: {', '.join(names) or 'none'}{tail}"
     )
 
 
-def checked_fields(kind: type, values: Mapping[str, Any], *, what: str) -> dict[str, Any]:
+def checked_fields(
+    kind: type, values: Mapping[str, Any], *, what: str, where: str = ""
+) -> dict[str, Any]:
     """Return values turned into what the fields of a dataclass are; text is read as such.
 
     Raises
     ------
     ConfigError
         If a name is not a field or a value cannot be read as the field's type; `what` says
-        where the values come from.
+        what the names are, `where` what the message begins with.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -42,12 +46,17 @@ def checked_fields(kind: type, values: Mapping[str, Any], *, what: str) -> dict[
     checked = {}
     for name, value in values.items():
         if name not in hints:
-            raise unknown_name(f"{what}", name, hints)
+            raise unknown_name(what, name, hints, where=where)
         try:
-            checked[name] = TypeAdapter(hints[name]).validate_python(value)
+            # Text, as flags and options are, may be read as a number; other things stay what
+            # they are, but that TOML has lists where we have tuples.
+            exact = tuple(value) if isinstance(value, list) else value
+            checked[name] = TypeAdapter(hints[name]).validate_python(
+                exact, strict=not isinstance(value, str)
+            )
         except ValidationError as error:
             problem = error.errors()[0]["msg"]
-            raise ConfigError(f"{what} {name!r}: {problem}, not {value!r}") from error
+            raise ConfigError(f"{where}{what} {name!r}: {problem}, not {value!r}") from error
     return checked
 
 

@@ -14,6 +14,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+from adjudge.errors import ConfigError
+
 
 def content_hash(value: object) -> str:
     """Return the sha256 hex digest of a JSON-like value, the same on every machine."""
@@ -52,6 +54,12 @@ class Scale:
 
     low: int = 1
     high: int = 5
+
+    def __post_init__(self) -> None:
+        if self.low >= self.high:
+            raise ConfigError(
+                f"the scale {self.low}-{self.high} has no room: low must be below high"
+            )
 
     @property
     def scores(self) -> tuple[int, ...]:
@@ -98,6 +106,12 @@ class Sampling:
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        # Equal numbers must be written alike, or equal requests would have different ids.
+        object.__setattr__(self, "temperature", float(self.temperature) + 0.0)
+        object.__setattr__(self, "top_p", float(self.top_p) + 0.0)
+        object.__setattr__(self, "seed", int(self.seed))
 
 
 class Request:
@@ -220,7 +234,7 @@ Reply = Generated | LabelScores | Failure
 
 def reply_to_json(reply: Reply) -> str:
     """Return a reply as one line of JSON."""
-    return json.dumps({"kind": type(reply).__name__} | asdict(reply), ensure_ascii=False)
+    return json.dumps({"kind": type(reply).__name__} | asdict(reply))
 
 
 def reply_from_json(text: str) -> Reply:

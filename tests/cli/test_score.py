@@ -18,7 +18,7 @@ import polars
 import pytest
 
 from adjudge.cli.main import main
-from adjudge.runs.store import Store
+from adjudge.runs.store import APPLICATION_ID, Store
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Run = Callable[..., "Result"]
@@ -263,7 +263,7 @@ def test_catalogues(run: Run) -> None:
         (["--option", "rungs=4"], "a ladder has 2, 3, 5, 9, ... (2**k + 1) rungs, not 4"),
         (["--option", "rung=5"], "unknown option of ladder 'rung': did you mean 'rungs'?"),
         (["--option", "rungs"], "a judge's option is given as NAME=VALUE, not 'rungs'"),
-        (["--limit", "-1"], "--limit must be 0 (all) or more, not -1"),
+        (["--limit", "-1"], "the limit must be 0 (all rows) or more, not -1"),
         (["--config", "none.toml"], "the configuration 'none.toml' cannot be read"),
         (["--prompts", "none"], "there is no folder 'none' with prompts"),
     ],
@@ -300,6 +300,7 @@ def test_bad_rows_are_named_by_file_and_line(
 def test_a_store_of_a_newer_schema_is_left_alone(run: Run, recorded: Path, tmp_path: Path) -> None:
     write(tmp_path / "rows.jsonl", ROWS)
     connection = sqlite3.connect(tmp_path / "s.db")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     result = run("score", "rows.jsonl", *flags(recorded), "--store", "s.db")

@@ -92,8 +92,6 @@ def _prepared(config: RunConfig, file: str) -> tuple[BoundJudge, list[ResponseRo
     judges.load(config.judge)
     if not config.criterion:
         raise ConfigError("name a criterion: --criterion coherence; see `adjudge criteria`")
-    if config.limit < 0:
-        raise ConfigError(f"--limit must be 0 (all) or more, not {config.limit}")
     rows = read_responses(file, limit=config.limit)
     engine = api.load_engine(config.model)
     judge = api.judge(

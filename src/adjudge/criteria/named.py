@@ -6,6 +6,7 @@ HANNA (Chhun et al. 2022) and the helpful-honest-harmless scheme; the wording is
 
 from __future__ import annotations
 
+import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -25,10 +26,10 @@ def named_criteria(task: str) -> dict[str, Criterion]:
         If the task is not known.
     """
     folder = files("adjudge.criteria") / "data"
-    place = folder / f"{task}.toml"
-    if not place.is_file():
-        tasks = [each.name.removesuffix(".toml") for each in folder.iterdir()]
+    tasks = [each.name.removesuffix(".toml") for each in folder.iterdir()]
+    if task not in tasks:
         raise unknown_name("task", task, tasks)
+    place = folder / f"{task}.toml"
     return _criteria(place.read_text("utf-8"), str(place))
 
 
@@ -50,18 +51,21 @@ def load_criterion(name: str, task: str) -> Criterion:
     DataError
         If the file does not hold criteria.
     """
-    file, dot_toml, wanted = name.partition(".toml")
-    if not dot_toml:
+    in_file = re.fullmatch(r"(.+\.toml)(?::(.+))?", name)
+    if not in_file:
         known = named_criteria(task)
         if name not in known:
             raise unknown_name(
                 f"criterion of {task}", name, known, hint="Or a TOML file with your own"
             )
         return known[name]
-    path, wanted = Path(file + dot_toml), wanted.removeprefix(":")
+    path, wanted = Path(in_file[1]), in_file[2] or ""
     if not path.is_file():
         raise ConfigError(f"there is no file {str(path)!r} with a criterion")
-    own = _criteria(path.read_text("utf-8"), str(path))
+    try:
+        own = _criteria(path.read_text("utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read: {error}", path=path) from error
     if not wanted and len(own) == 1:
         return next(iter(own.values()))
     if wanted not in own:
@@ -84,8 +88,10 @@ def _criteria(text: str, path: str) -> dict[str, Criterion]:
                 path=path,
                 field=name,
             )
-        if not (isinstance(fields.get("description"), str) and fields["description"].strip()):
-            raise DataError("a criterion needs a description", path=path, field=name)
-        title = str(fields.get("title", name.replace("_", " ").capitalize()))
-        found[name] = Criterion(name=name, title=title, description=fields["description"])
+        title = fields.get("title", name.replace("_", " ").capitalize())
+        description = fields.get("description")
+        for key, words in (("title", title), ("description", description)):
+            if not (isinstance(words, str) and words.strip()):
+                raise DataError(f"a criterion needs a {key}", path=path, field=name)
+        found[name] = Criterion(name=name, title=str(title), description=str(description))
     return found

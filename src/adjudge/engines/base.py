@@ -106,11 +106,11 @@ def label_tokens(tokenize: Callable[[str], Sequence[int]], header: str, label: s
 class NextToken(NamedTuple):
     """What one evaluation after a prompt shows: log-probs by token id, and the rest's bound.
 
-    `floor` bounds the log-prob of any token that is not in `logprobs`; None if all are there.
+    `floor` bounds the log-prob of any token that is not in `logprobs` from above.
     """
 
     logprobs: Mapping[int, float]
-    floor: float | None
+    floor: float
 
 
 def label_contexts(labels: Sequence[Tokens]) -> dict[Tokens, frozenset[int]]:
@@ -156,9 +156,8 @@ def score_labels(
         total = 0.0
         for i, token in enumerate(label):
             after = seen[label[:i]]
-            value = after.logprobs.get(token, after.floor)
             exact = exact and token in after.logprobs
-            total += -math.inf if value is None else value
+            total += after.logprobs.get(token, after.floor)
         logprobs.append(total)
     unextended = {
         label: value

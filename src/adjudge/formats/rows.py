@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from adjudge.errors import ConfigError, DataError
 from adjudge.schema import Source, content_hash
@@ -65,9 +65,13 @@ def read_responses(path: str | Path, *, limit: int = 0) -> list[ResponseRow]:
 
     Raises
     ------
+    ConfigError
+        If the limit is negative.
     DataError
         If a column is missing or has no text, two rows have one id, or two texts one source_id.
     """
+    if limit < 0:
+        raise ConfigError(f"the limit must be 0 (all rows) or more, not {limit}")
     rows: list[ResponseRow] = []
     lines: dict[str, int] = {}
     sources: dict[str, tuple[Source, int]] = {}
@@ -86,7 +90,7 @@ def read_responses(path: str | Path, *, limit: int = 0) -> list[ResponseRow]:
         name = f"{source_id}/{system}" if system else f"row-{number}"
         row_id = at.text(row, "id", default=name)
         if row_id in lines:
-            hint = "give each row its own id" if row.get("id") else "add a column id"
+            hint = "add a column id" if row.get("id") is None else "give each row its own id"
             raise at.error(f"the id {row_id!r} is also that of line {lines[row_id]}: {hint}", "id")
         lines[row_id] = line
         response = at.text(row, "response", default="" if "response" in row else None)
@@ -162,10 +166,21 @@ class _Place(NamedTuple):
                 raise self.error(f"the column is missing; the row has: {has}", name)
             return default
         if isinstance(value, str):
+            if not _is_unicode(value):
+                raise self.error("holds half of a surrogate pair, which is no text", name)
             return value
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return str(value)
         raise self.error(f"must be text, not {type(value).__name__}", name)
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text can be written in UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _source_text(row: Mapping[str, Any], at: _Place) -> str:
@@ -181,42 +196,62 @@ def _source_text(row: Mapping[str, Any], at: _Place) -> str:
 
 def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with path.open("rb") as stream:
-        for line, raw in enumerate(stream, start=1):
-            try:
-                text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
-                row = json.loads(text) if text.strip() else None
-            except ValueError as error:
-                raise DataError(f"not a JSON line: {error}", path=path, line=line) from error
-            if row is None and not text.strip():
+        for line, text in enumerate(_decoded_lines(path, stream), start=1):
+            if not text.strip():
                 continue
+            try:
+                row = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"not a JSON line: {error}", path=path, line=line) from error
             if not isinstance(row, dict):
                 raise DataError("a row must be a JSON object", path=path, line=line)
             yield line, row
 
 
 def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a CSV file; an empty cell is null, a row's line is where it begins."""
     csv.field_size_limit(1 << 27)
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.DictReader(stream, strict=True)
-        line = 1
+    header: list[str] | None = None
+    with path.open("rb") as stream:
+        reader = csv.reader(_decoded_lines(path, stream), strict=True)
         while True:
             line = reader.line_num + 1
             try:
-                row = next(reader, None)
-            except (csv.Error, UnicodeDecodeError) as error:
+                cells = next(reader, None)
+            except csv.Error as error:
                 raise DataError(f"not a CSV row: {error}", path=path, line=line) from error
-            if row is None:
+            if cells is None:
                 return
-            if None in row:
-                raise DataError("more cells than columns", path=path, line=max(line, 2))
-            yield max(line, 2), row
+            if not cells:
+                continue
+            if header is None:
+                header = cells
+                if repeated := [name for name in header if header.count(name) > 1]:
+                    raise DataError(
+                        "two columns have this name", path=path, line=line, field=repeated[0]
+                    )
+                continue
+            if len(cells) != len(header):
+                raise DataError(
+                    f"{len(cells)} cells for {len(header)} columns", path=path, line=line
+                )
+            yield line, {name: cell or None for name, cell in zip(header, cells, strict=True)}
+
+
+def _decoded_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
+    """Yield a file's lines as text."""
+    for line, raw in enumerate(stream, start=1):
+        try:
+            yield raw.decode("utf-8-sig" if line == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"not UTF-8: {error}", path=path, line=line) from error
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     import polars
 
     try:
-        frame = polars.read_parquet(path)
+        frame = polars.read_parquet(path, glob=False)
     except (polars.exceptions.PolarsError, OSError) as error:
         raise DataError(f"not a Parquet file: {error}", path=path) from error
     return iter(enumerate(frame.iter_rows(named=True), start=1))

@@ -70,10 +70,7 @@ class DirectJudge(Judge):
     high: int = 5
 
     def __post_init__(self) -> None:
-        if self.low >= self.high:
-            raise ConfigError(
-                f"the scale {self.low}-{self.high} has no room: low must be below high"
-            )
+        Scale(low=self.low, high=self.high)
         if self.samples < 1:
             raise ConfigError(f"samples must be 1 or more, not {self.samples}")
 

@@ -25,7 +25,8 @@ from adjudge.registry import unknown_name
 from adjudge.schema import Message
 
 TASKS = ("summarization", "dialogue", "story", "instruction")
-_TAG = re.compile(r"</?([a-z_]+)>")
+_TAG = re.compile(r"</?([^\W\d][\w-]*)>")
+_FAILURES = (TemplateError, TypeError, ValueError, AttributeError, ArithmeticError)
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
 )
@@ -55,7 +56,7 @@ class PromptSet:
             self._prompts = {name: _Prompt(table) for name, table in tables.items()}
         except KeyError as error:
             raise DataError(f"the key {error} is missing", path=path) from error
-        except (ValueError, TemplateError) as error:
+        except _FAILURES as error:
             raise DataError(f"not a prompt file: {error}", path=path) from error
         self.reference = f"{self.id}@{self.version}#{hashlib.sha256(content).hexdigest()[:8]}"
 
@@ -82,7 +83,7 @@ class PromptSet:
             raise unknown_name(f"prompt of {self.id}", name, self._prompts)
         try:
             return self._prompts[name].render(data, fields)
-        except TemplateError as error:
+        except _FAILURES as error:
             raise ConfigError(f"the prompt {name} of {self.reference} failed: {error}") from error
 
 
@@ -97,7 +98,11 @@ class _Prompt:
             self._texts.append(("system", _ENVIRONMENT.from_string(table["system"])))
         self._texts.append(("user", _ENVIRONMENT.from_string(table["user"])))
         names = set(_TAG.findall("".join(table.values())))
-        self._tags = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(names)})\b)", re.I) if names else None
+        self._tags = (
+            re.compile(rf"<(?=[^\w<>]*(?:{'|'.join(map(re.escape, names))})\b)", re.I)
+            if names
+            else None
+        )
 
     def render(self, data: Mapping[str, str], fields: Mapping[str, object]) -> tuple[Message, ...]:
         clean = {name: self._neutralised(text) for name, text in data.items()}

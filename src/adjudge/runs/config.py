@@ -55,10 +55,12 @@ class RunConfig:
         """
         pairs = {}
         for pair in self.option:
-            name, equals, value = pair.partition("=")
+            name, equals, value = (part.strip() for part in pair.partition("="))
             if not (name and equals):
                 raise ConfigError(f"a judge's option is given as NAME=VALUE, not {pair!r}")
-            pairs[name.strip()] = value.strip()
+            if name in pairs:
+                raise ConfigError(f"the option {name!r} is given more than once")
+            pairs[name] = value
         return pairs
 
 
@@ -78,6 +80,6 @@ def load_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
             raise ConfigError(f"the configuration {str(path)!r} cannot be read: {error}") from error
     if isinstance(values.get("criterion"), str):
         values["criterion"] = [values["criterion"]]
-    given = checked_fields(RunConfig, values, what=f"{path}: key")
+    given = checked_fields(RunConfig, values, what="key", where=f"{path}: ")
     flagged = {name: value for name, value in flags.items() if value is not None}
     return RunConfig(**given | checked_fields(RunConfig, flagged, what="flag"))

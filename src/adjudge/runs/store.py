@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import time
@@ -23,6 +22,9 @@ from adjudge.schema import (
     reply_to_json,
 )
 
+#: Marks a file as ours ("adju"), and the seconds to wait for others who use it.
+APPLICATION_ID = 0x61646A75
+PATIENCE = 30.0
 #: Numbered by their place, append-only: a store of version n has had the first n of them.
 MIGRATIONS = (
     """
@@ -82,15 +84,18 @@ class Store:
     def __init__(self, path: str | Path = ":memory:") -> None:
         self.path = str(path)
         try:
-            self._db = sqlite3.connect(self.path, timeout=30, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._migrate()
+            self._db = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
         except sqlite3.Error as error:
-            raise StoreError(
-                f"{self.path} cannot be opened as a store: {error}; "
-                "name a new file or one that adjudge made"
-            ) from error
+            raise self._error("cannot be opened as a store", error) from error
+        try:
+            self._migrate()
+            self._write_ahead()
+        except sqlite3.Error as error:
+            self._db.close()
+            raise self._error("cannot be opened as a store", error) from error
+        except StoreError:
+            self._db.close()
+            raise
 
     def __enter__(self) -> Store:
         return self
@@ -103,70 +108,94 @@ class Store:
         self._db.close()
 
     def _migrate(self) -> None:
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version > len(MIGRATIONS):
-            raise StoreError(
-                f"{self.path} is a store of version {version}; this adjudge knows versions up to "
-                f"{len(MIGRATIONS)}: upgrade adjudge or use another store"
-            )
-        if version == 0 and self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-            raise StoreError(f"{self.path} is a database of something else, not a store")
-        for number in range(version, len(MIGRATIONS)):
-            script = f"BEGIN IMMEDIATE; {MIGRATIONS[number]}; PRAGMA user_version = {number + 1};"
-            self._db.executescript(f"{script} COMMIT;")
+        """Make the file a store of this version, if it is an older one or nothing yet."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            (owner,) = self._db.execute("PRAGMA application_id").fetchone()
+            used = self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+            if owner != APPLICATION_ID and (owner or version or used):
+                raise StoreError(f"{self.path} is a database of something else, not a store")
+            if version > len(MIGRATIONS):
+                raise StoreError(
+                    f"{self.path} is a store of version {version}; this adjudge knows versions "
+                    f"up to {len(MIGRATIONS)}: upgrade adjudge or use another store"
+                )
+            for migration in MIGRATIONS[version:]:
+                for statement in migration.split(";"):
+                    self._db.execute(statement)
+            if version < len(MIGRATIONS):
+                self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                self._db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+
+    def _write_ahead(self) -> None:
+        """Switch to write-ahead logging, which lets others read while one writes."""
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        deadline = time.monotonic() + PATIENCE
+        while True:  # SQLite does not wait by itself for another opener to finish this switch
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     # --- replies --------------------------------------------------------------------------------
 
     def reply(self, engine: Mapping[str, str], request: Request) -> Reply | None:
         """Return what the engine answered to this request before, or None."""
-        row = self._db.execute(
-            "SELECT reply FROM replies WHERE key = ?", (reply_key(engine, request),)
-        ).fetchone()
-        return reply_from_json(row[0]) if row else None
+        key = reply_key(engine, request)
+        rows = self._execute("SELECT reply FROM replies WHERE key = ?", key)
+        return reply_from_json(rows[0][0]) if rows else None
 
     def save_reply(self, engine: Mapping[str, str], request: Request, reply: Reply) -> None:
         """Keep what the engine answered to this request."""
-        self._write(
-            "INSERT OR REPLACE INTO replies VALUES (?, ?)",
-            (reply_key(engine, request), reply_to_json(reply)),
-        )
+        key = reply_key(engine, request)
+        self._execute("INSERT OR REPLACE INTO replies VALUES (?, ?)", key, reply_to_json(reply))
 
     def n_replies(self) -> int:
         """Return how many replies are stored."""
-        return int(self._db.execute("SELECT count(*) FROM replies").fetchone()[0])
+        return int(self._execute("SELECT count(*) FROM replies")[0][0])
 
     # --- runs -----------------------------------------------------------------------------------
 
     def start_run(self, signature: Signature, data: str, fingerprint: str, n_items: int) -> str:
         """Return the id of the run of this configuration over this data, new or resumed."""
         run_id = content_hash([signature.fields, fingerprint])[:12]
-        self._write(
+        fields = json.dumps(dict(signature.fields))
+        self._execute(
             "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)",
-            (run_id, time.time(), json.dumps(signature.fields), data, n_items),
+            *(run_id, time.time(), fields, data, n_items),
         )
         return run_id
 
     def save_judgment(self, run_id: str, position: int, judgment: Judgment) -> None:
         """Keep a judgment as the one of the run's item at `position`."""
-        self._write(
-            "INSERT OR REPLACE INTO judgments VALUES (?, ?, ?)",
-            (run_id, position, json.dumps(asdict(judgment), ensure_ascii=False)),
-        )
+        text = json.dumps(asdict(judgment))
+        self._execute("INSERT OR REPLACE INTO judgments VALUES (?, ?, ?)", run_id, position, text)
 
     def judgments(self, run_id: str) -> Iterator[Judgment]:
         """Yield the judgments of a run in the order of its items."""
-        rows = self._db.execute(
-            "SELECT judgment FROM judgments WHERE run_id = ? ORDER BY position", (run_id,)
-        )
-        for (text,) in rows:
-            yield _judgment(json.loads(text))
+        after = -1
+        while rows := self._execute(
+            "SELECT position, judgment FROM judgments WHERE run_id = ? AND position > ? "
+            "ORDER BY position LIMIT 1000",
+            *(run_id, after),
+        ):
+            for after, text in rows:  # noqa: B007 - the last one is where to go on
+                yield _judgment(json.loads(text))
 
     def runs(self) -> list[Run]:
         """Return all runs, oldest first."""
-        rows = self._db.execute(
+        rows = self._execute(
             "SELECT runs.*, (SELECT count(*) FROM judgments WHERE run_id = id) FROM runs "
             "ORDER BY created"
-        ).fetchall()
+        )
         return [Run(row[0], row[1], Signature(json.loads(row[2])), *row[3:]) for row in rows]
 
     def find_run(self, prefix: str) -> Run:
@@ -185,17 +214,19 @@ class Store:
             raise StoreError(f"{many} in {self.path} begins with {prefix!r}; runs: {there}")
         return found[0]
 
-    def _write(self, statement: str, values: tuple[object, ...]) -> None:
+    def _execute(self, statement: str, *values: object) -> list[Any]:
         try:
-            self._db.execute(statement, values)
+            return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            raise StoreError(f"{self.path} cannot be written: {error}") from error
+            raise self._error("cannot be used", error) from error
+
+    def _error(self, what: str, error: Exception) -> StoreError:
+        return StoreError(f"{self.path} {what}: {error}; name a new file or one that adjudge made")
 
 
 def reply_key(engine: Mapping[str, str], request: Request) -> str:
     """Return the key of a reply: the engine's whole signature and the request's content."""
-    signature = "\n".join(f"{name}={engine[name]}" for name in sorted(engine))
-    return hashlib.sha256(f"{signature}\n{request.id}".encode()).hexdigest()
+    return content_hash([dict(engine), request.id])
 
 
 def _judgment(fields: dict[str, Any]) -> Judgment:
