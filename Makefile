@@ -8,14 +8,19 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --only-binary :all: -c constraints.txt
 STAMPS := .venv/stamps
+CHECK_PYTHON := "import sys; sys.exit('make: needs Python 3.11 or newer, as in: make PYTHON=python3.12 demo' * (sys.version_info < (3, 11)))"
 MODEL := smollm2-135m
 
 .PHONY: demo test test-all check clean
 
 demo: $(STAMPS)/demo
 	@$(BIN)/adjudge models pull $(MODEL)
-	@$(BIN)/adjudge score examples/news.jsonl --judge ladder --criterion coherence \
-	    --task summarization --model $(MODEL) --store demo.db --out demo-scores.jsonl
+	@for each in news:summarization dialogue:dialogue story:story; do \
+	    echo; echo "examples/$${each%%:*}.jsonl"; \
+	    $(BIN)/adjudge score examples/$${each%%:*}.jsonl --judge ladder --criterion coherence \
+	        --task $${each##*:} --model $(MODEL) --store demo.db \
+	        --out demo-$${each%%:*}.jsonl || exit; \
+	done
 
 test: $(STAMPS)/test
 	@$(BIN)/adjudge models pull $(MODEL)
@@ -36,10 +41,10 @@ $(STAMPS)/test-all: EXTRAS := all,test
 $(STAMPS)/check: EXTRAS := test,check
 
 $(STAMPS)/%: pyproject.toml constraints.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/python || { $(PYTHON) -c $(CHECK_PYTHON) && $(PYTHON) -m venv .venv; }
 	@mkdir -p $(STAMPS)
 	$(INSTALL) -e '.[$(EXTRAS)]'
 	@touch $@
 
 clean:
-	rm -rf .venv demo.db demo.db-* demo-scores.jsonl
+	rm -rf .venv demo.db demo.db-* demo-*.jsonl

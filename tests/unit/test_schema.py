@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adjudge.errors import ConfigError
 from adjudge.schema import (
     Capability,
     Completion,
@@ -131,6 +132,12 @@ def test_a_scale_prints_its_ends() -> None:
     assert str(Scale(low=1, high=10)) == "1-10"
 
 
+@pytest.mark.parametrize(("low", "high"), [(5, 1), (3, 3)])
+def test_a_scale_without_room_is_refused(low: int, high: int) -> None:
+    with pytest.raises(ConfigError, match=f"the scale {low}-{high} has no room"):
+        Scale(low=low, high=high)
+
+
 # --- requests -----------------------------------------------------------------------------------
 
 
@@ -156,6 +163,11 @@ def test_requests_have_equal_ids_exactly_if_they_are_equal(a: Request, b: Reques
 )
 def test_every_field_of_a_generate_request_changes_its_id(change: dict[str, Any]) -> None:
     assert replace(GENERATE, **change).id != GENERATE.id
+
+
+def test_equal_numbers_give_equal_ids_however_they_are_written() -> None:
+    samplings = [Sampling(temperature=zero, top_p=1) for zero in (0, 0.0, -0.0)]
+    assert {replace(GENERATE, sampling=sampling).id for sampling in samplings} == {GENERATE.id}
 
 
 @pytest.mark.parametrize("labels", [("B", "A"), ("A",), ("A", "B", "C"), ("AB",), (" A", "B")])

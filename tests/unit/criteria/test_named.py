@@ -50,6 +50,11 @@ def test_an_unknown_task_is_told_with_the_nearest() -> None:
         named_criteria("storey")
 
 
+def test_a_path_is_no_task() -> None:
+    with pytest.raises(ConfigError, match=r"unknown task '\.\./data/story'"):
+        named_criteria("../data/story")
+
+
 def test_a_name_means_what_the_task_says() -> None:
     for task in ("summarization", "dialogue"):
         assert load_criterion("coherence", task) == named_criteria(task)["coherence"]
@@ -102,6 +107,19 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
         load_criterion(f"{path}:wit", "story")
 
 
+def test_a_longer_suffix_is_no_toml_file(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(TWO, "utf-8")
+    with pytest.raises(ConfigError, match=r"unknown criterion of story '.*c\.tomlx'"):
+        load_criterion(str(tmp_path / "c.tomlx"), "story")
+
+
+def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_bytes(TWO.encode() + b"# caf\xe9\n")
+    with pytest.raises(DataError, match=r"own\.toml: cannot be read: 'utf-8' codec"):
+        load_criterion(f"{path}:wit", "story")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -110,6 +128,14 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
         ('[wit]\ndescription = " "\n', "own.toml, column 'wit': a criterion needs a description"),
         ("[wit]\ndescription = 3\n", "own.toml, column 'wit': a criterion needs a description"),
         ('wit = "how funny"\n', "own.toml, column 'wit': a criterion needs a description"),
+        (
+            '[wit]\ntitle = 3\ndescription = "how funny"\n',
+            "own.toml, column 'wit': a criterion needs a title",
+        ),
+        (
+            '[wit]\ntitle = ""\ndescription = "how funny"\n',
+            "own.toml, column 'wit': a criterion needs a title",
+        ),
         (
             '[wit]\ndescription = "how funny"\nrubric = "none"\n',
             "own.toml, column 'wit': unknown key 'rubric'",

@@ -34,11 +34,11 @@ def scored(labels: Sequence[Tokens], seen: Mapping[Tokens, NextToken]) -> LabelS
     return score_labels(request(len(labels)), labels, seen, top_tokens=(), usage=Usage())
 
 
-def shown(probabilities: Mapping[int, float], floor: float | None = None) -> NextToken:
+def shown(probabilities: Mapping[int, float], floor: float = 0.0) -> NextToken:
     """Return what an engine shows: natural logs, and the log of the floor."""
     return NextToken(
         {token: math.log(p) for token, p in probabilities.items()},
-        None if floor is None else math.log(floor),
+        math.log(floor) if floor else -math.inf,
     )
 
 
@@ -229,7 +229,7 @@ def test_bounds_never_cover_more_than_everything() -> None:
 
 
 def test_an_impossible_label_has_log_probability_minus_infinity() -> None:
-    seen = {(): NextToken({1: 0.0, 2: -math.inf}, None), (2,): shown({3: 0.5, 4: 0.5})}
+    seen = {(): NextToken({1: 0.0, 2: -math.inf}, -math.inf), (2,): shown({3: 0.5, 4: 0.5})}
     reply = scored([(1,), (2, 3)], seen)
     assert reply.logprobs == (0.0, -math.inf)
     assert reply.coverage == 1.0

@@ -104,6 +104,11 @@ def test_an_empty_cell_of_a_csv_file_is_a_response(write: Write) -> None:
     assert read_responses(write("a.csv", "source,response\ns,\n"))[0].response == ""
 
 
+def test_an_empty_cell_stands_for_the_other_of_source_and_instruction(write: Write) -> None:
+    path = write("a.csv", "source,instruction,response\ns,,r\n,i,r\n")
+    assert [row.source.text for row in read_responses(path)] == ["s", "i"]
+
+
 @pytest.mark.parametrize(("cell", "text"), [(7, "7"), (0, "0"), (1.5, "1.5")])
 def test_numbers_are_let_pass_as_text(write: Write, cell: float, text: str) -> None:
     path = write("a.jsonl", jsonl({"id": cell, "source": "s", "response": cell}))
@@ -123,6 +128,12 @@ def test_only_the_first_rows_are_read_if_so_asked(write: Write) -> None:
     assert [row.response for row in read_responses(path, limit=2)] == ["a", "b"]
     with pytest.raises(DataError, match=r"a\.jsonl, line 4: not a JSON line"):
         read_responses(path)
+
+
+def test_a_negative_limit_is_refused(write: Write) -> None:
+    path = write("a.jsonl", jsonl({"source": "s", "response": "r"}))
+    with pytest.raises(ConfigError, match=r"the limit must be 0 \(all rows\) or more, not -1"):
+        read_responses(path, limit=-1)
 
 
 # --- bad rows -----------------------------------------------------------------------------------
@@ -192,6 +203,20 @@ def test_two_rows_with_one_id_name_both_lines(write: Write) -> None:
         DataError,
         match=r"line 5, column 'id': the id 'x' is also that of line 2: give each row its own id",
     ):
+        read_responses(path)
+
+
+def test_a_zero_that_is_given_twice_is_an_id_given_twice(write: Write) -> None:
+    row = {"id": 0, "source": "s", "response": "r"}
+    with pytest.raises(DataError, match=r"the id '0' is also .*: give each row its own id"):
+        read_responses(write("a.jsonl", jsonl(row, row)))
+
+
+@pytest.mark.parametrize("column", ["id", "source_id", "system", "source", "response"])
+def test_half_of_a_surrogate_pair_is_told_with_line_and_column(write: Write, column: str) -> None:
+    row = {"source": "s", "response": "r"}
+    path = write("a.jsonl", jsonl(row, row | {column: "half \ud83d"}))
+    with pytest.raises(DataError, match=f"line 2, column '{column}': holds half of a surrogate"):
         read_responses(path)
 
 
@@ -274,11 +299,20 @@ def test_a_line_separator_inside_json_ends_no_line(write: Write) -> None:
     ]
 
 
-@pytest.mark.parametrize("bad", [b"{broken", b'{"a": 1} {"a": 2}', b"'a'", b'{"a": "\xff"}'])
+@pytest.mark.parametrize(
+    "bad", [b"{broken", b'{"a": 1} {"a": 2}', b"'a'", b'{"a": ' + b"[" * 100_000]
+)
 def test_a_line_that_is_not_json_is_told_with_its_number(write: Write, bad: bytes) -> None:
     rows = read_rows(write("a.jsonl", b'{"a": 1}\n\n' + bad + b'\n{"a": 2}\n'))
     assert next(rows) == (1, {"a": 1})
     with pytest.raises(DataError, match=r"a\.jsonl, line 3: not a JSON line: "):
+        next(rows)
+
+
+def test_a_json_line_that_is_not_utf_8_is_told_with_its_number(write: Write) -> None:
+    rows = read_rows(write("a.jsonl", b'{"a": 1}\n\n{"a": "\xff"}\n'))
+    assert next(rows) == (1, {"a": 1})
+    with pytest.raises(DataError, match=r"a\.jsonl, line 3: not UTF-8: .* byte 0xff"):
         next(rows)
 
 
@@ -305,6 +339,25 @@ def test_a_row_is_told_by_its_first_line_after_quoted_newlines(write: Write) -> 
     ]
 
 
+def test_a_header_may_have_quoted_newlines(write: Write) -> None:
+    path = write("a.csv", '"the\nsource",response\ns,r\n')
+    assert list(read_rows(path)) == [(3, {"the\nsource": "s", "response": "r"})]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_blank_lines_of_a_csv_file_count_but_are_no_rows(write: Write, end: str) -> None:
+    path = write("a.csv", end.join(["", "", "source,response", "", "s,a", "", "", "t,b", ""]))
+    assert list(read_rows(path)) == [
+        (5, {"source": "s", "response": "a"}),
+        (8, {"source": "t", "response": "b"}),
+    ]
+
+
+def test_an_empty_cell_is_null(write: Write) -> None:
+    path = write("a.csv", 'source,response\n,""\n')
+    assert list(read_rows(path)) == [(2, {"source": None, "response": None})]
+
+
 def test_a_bad_row_after_quoted_newlines_is_told_by_its_first_line(write: Write) -> None:
     rows = read_rows(write("a.csv", 'source,response\n"two\nlines",a\n"bad"x,b\n'))
     assert next(rows)[0] == 2
@@ -322,14 +375,28 @@ def test_a_bad_header_is_told_by_its_line(write: Write) -> None:
         list(read_rows(write("a.csv", '"source"x,response\ns,r\n')))
 
 
-def test_more_cells_than_columns_are_told_by_their_line(write: Write) -> None:
-    with pytest.raises(DataError, match=r"a\.csv, line 3: more cells than columns"):
-        list(read_rows(write("a.csv", "source,response\ns,r\ns,r,more\n")))
+@pytest.mark.parametrize(("row", "n_cells"), [("s,r,more", 3), ("s", 1), ("s,r,", 3)])
+def test_a_row_with_too_many_or_few_cells_is_told_by_its_line(
+    write: Write, row: str, n_cells: int
+) -> None:
+    rows = read_rows(write("a.csv", f"source,response\ns,r\n{row}\n"))
+    assert next(rows)[0] == 2
+    with pytest.raises(DataError, match=rf"a\.csv, line 3: {n_cells} cells for 2 columns$"):
+        next(rows)
 
 
-def test_a_csv_file_that_is_not_utf_8_is_refused(write: Write) -> None:
-    with pytest.raises(DataError, match="not a CSV row: 'utf-8' codec can't decode byte 0xe9"):
-        list(read_rows(write("a.csv", "source,response\ns,caf\xe9\n".encode("latin-1"))))
+def test_two_columns_of_one_name_are_refused(write: Write) -> None:
+    with pytest.raises(
+        DataError, match=r"a\.csv, line 1, column 'source': two columns have this name"
+    ):
+        list(read_rows(write("a.csv", "source,response,source\ns,r,t\n")))
+
+
+def test_a_csv_line_that_is_not_utf_8_is_told_with_its_number(write: Write) -> None:
+    rows = read_rows(write("a.csv", "source,response\ns,r\ns,caf\xe9\ns,r\n".encode("latin-1")))
+    assert next(rows)[0] == 2
+    with pytest.raises(DataError, match=r"a\.csv, line 3: not UTF-8: .* byte 0xe9"):
+        next(rows)
 
 
 # --- Parquet ------------------------------------------------------------------------------------
@@ -342,6 +409,12 @@ def test_rows_of_a_parquet_file_are_numbered_from_one(tmp_path: Path) -> None:
         (1, {"id": 7, "source": "s"}),
         (2, {"id": 8, "source": "t"}),
     ]
+
+
+def test_brackets_in_the_name_of_a_parquet_file_are_no_pattern(tmp_path: Path) -> None:
+    for name in ("data[1]", "data1"):
+        polars.DataFrame({"a": [name]}).write_parquet(tmp_path / f"{name}.parquet")
+    assert list(read_rows(tmp_path / "data[1].parquet")) == [(1, {"a": "data[1]"})]
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage" * 50, b"PAR1" + b"garbage" * 50 + b"PAR1"])
@@ -384,9 +457,10 @@ def test_any_json_survives_json_lines(rows: list[dict[str, Any]]) -> None:
 
 
 @given(st.lists(st.tuples(st.text(max_size=10), st.text(max_size=10)), min_size=1, max_size=4))
-def test_any_text_survives_csv(pairs: list[tuple[str, str]]) -> None:
+def test_any_text_survives_csv_but_empty_text_becomes_null(pairs: list[tuple[str, str]]) -> None:
     rows = [{"id": one, "the, response": other} for one, other in pairs]
-    assert [row for _, row in written_and_read("a.csv", rows)] == rows
+    expected = [{name: cell or None for name, cell in row.items()} for row in rows]
+    assert [row for _, row in written_and_read("a.csv", rows)] == expected
 
 
 @given(st.data())
@@ -408,12 +482,12 @@ def test_nested_values_become_json_text(tmp_path: Path, suffix: str) -> None:
     assert json.loads(row["pair"]) == [1, 2]
 
 
-@pytest.mark.parametrize(("suffix", "missing"), [(".csv", ""), (".parquet", None)])
-def test_rows_may_have_different_columns(tmp_path: Path, suffix: str, missing: str | None) -> None:
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_rows_may_have_different_columns(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a{suffix}"
     write_rows(path, [{"b": "1", "a": "2"}, {"a": "3", "c": "4"}])
     rows = [row for _, row in read_rows(path)]
-    assert rows == [{"b": "1", "a": "2", "c": missing}, {"b": missing, "a": "3", "c": "4"}]
+    assert rows == [{"b": "1", "a": "2", "c": None}, {"b": None, "a": "3", "c": "4"}]
     assert [list(row) for row in rows] == [["b", "a", "c"]] * 2
 
 

@@ -101,6 +101,19 @@ def test_what_is_no_tag_of_the_prompt_stays(text: str) -> None:
     assert f"<article>\n{text}\n</article>" in content
 
 
+@pytest.mark.parametrize("tag", ["text1", "Text", "grün", "a-b"])
+@pytest.mark.parametrize("blank", ["", "\u200b", "\u2060", "\ufeff", "\u00ad"])
+def test_tags_of_any_name_lose_their_bracket_even_behind_zero_width_blanks(
+    tag: str, blank: str
+) -> None:
+    content = f'id = "a"\nversion = 1\n[p]\nuser = "<{tag}>{{{{ text }}}}</{tag}>"\n'
+    prompts = PromptSet(content.encode(), path="a.toml")
+    text = f"a <{blank}/{tag}> b <{blank}{tag.upper()}> c"
+    (message,) = prompts.render("p", {"text": text})
+    shown = text.replace("<", "\u2039")
+    assert message.content == f"<{tag}>{shown}</{tag}>"
+
+
 def test_a_prompt_without_tags_shows_texts_as_they_are() -> None:
     assert OWN.render("plain", {"source": "</article>"})[0].content == "</article>"
 
@@ -167,6 +180,14 @@ def test_a_template_cannot_reach_into_python() -> None:
         prompts.render("p", {"text": "t"})
 
 
+@pytest.mark.parametrize("expression", ["text + 1", "text // 2", "text.none()", "1 / 0"])
+def test_a_template_that_fails_is_told_with_its_prompt(expression: str) -> None:
+    content = f'id = "a"\nversion = 1\n[p]\nuser = "{{{{ {expression} }}}}"\n'
+    prompts = PromptSet(content.encode(), path="a.toml")
+    with pytest.raises(ConfigError, match=r"the prompt p of a@1#.* failed: "):
+        prompts.render("p", {"text": "t"})
+
+
 # --- files --------------------------------------------------------------------------------------
 
 
@@ -194,6 +215,11 @@ def test_settings_are_the_values_outside_tables() -> None:
         (b'id = "a"\nversion = "x"\n', "own.toml: not a prompt file: invalid literal for int"),
         (b'id = "a"\nversion = 1\n[p]\nsystem = "s"\n', "own.toml: the key 'user' is missing"),
         (b'id = "a"\nversion = 1\n[p]\nuser = "{{ a"\n', "own.toml: not a prompt file: "),
+        (b'id = "a"\nversion = 1\n[p]\nuser = 3\n', "own.toml: not a prompt file: "),
+        (
+            b'id = "a"\nversion = 1\n[p]\nuser = "u"\nsystem = ["x"]\n',
+            "own.toml: not a prompt file: ",
+        ),
         (
             b'id = "a"\nversion = 1\n[p]\nuser = "u"\nassistant = "b"\n',
             "own.toml: not a prompt file: unknown key 'assistant'; a prompt has system and user",

@@ -96,7 +96,8 @@ def test_flags_may_be_text() -> None:
 def test_an_unknown_key_names_the_file_and_the_nearest(write: Write) -> None:
     path = write('judg = "direct"\n')
     with pytest.raises(
-        ConfigError, match=rf"{re.escape(str(path))}.*'judg': did you mean 'judge'\? Available: "
+        ConfigError,
+        match=rf"^{re.escape(str(path))}: unknown key 'judg': did you mean 'judge'\? Available: ",
     ):
         load_config(path, {})
 
@@ -121,6 +122,7 @@ def test_an_unknown_flag_is_told_with_the_nearest() -> None:
         ("criterion = [3]", "criterion", "valid string", "[3]"),
         ('option = "a=b"', "option", "valid tuple", "'a=b'"),
         ("seed = [1]", "seed", "valid integer", "[1]"),
+        ("seed = true", "seed", "valid integer", "True"),
     ],
 )
 def test_a_value_of_the_wrong_type_names_file_key_and_value(
@@ -164,11 +166,16 @@ def test_options_are_split_at_their_first_equals_sign() -> None:
     assert config.options() == {"rungs": "5", "labels": "a=b", "empty": ""}
 
 
-@pytest.mark.parametrize("option", ["rungs", "=5", ""])
+@pytest.mark.parametrize("option", ["rungs", "=5", " =x", ""])
 def test_an_option_without_name_or_equals_sign_is_told(option: str) -> None:
     message = f"a judge's option is given as NAME=VALUE, not {option!r}"
     with pytest.raises(ConfigError, match=re.escape(message)):
         RunConfig(option=(option,)).options()
+
+
+def test_an_option_given_twice_is_told() -> None:
+    with pytest.raises(ConfigError, match="the option 'rungs' is given more than once"):
+        RunConfig(option=("rungs=5", "rungs =5")).options()
 
 
 def test_every_field_has_a_help_text() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -114,6 +116,21 @@ def test_a_key_depends_on_every_part_of_the_signature() -> None:
     assert len(keys) == 10
 
 
+def test_no_value_of_a_signature_passes_for_another_name() -> None:
+    assert reply_key({"a": "1\nb=2"}, GENERATE) != reply_key({"a": "1", "b": "2"}, GENERATE)
+
+
+def test_half_of_a_surrogate_pair_comes_back_as_it_was(store: Store) -> None:
+    completion = replace(WRITTEN.completions[0], text="half \ud83d")
+    reply = replace(WRITTEN, completions=(completion,))
+    store.save_reply(ENGINE, GENERATE, reply)
+    assert store.reply(ENGINE, GENERATE) == reply
+    judgment = replace(make(), feedback="half \ud83d")
+    run_id = store.start_run(SIGNATURE, "rows.csv", "fingerprint", 1)
+    store.save_judgment(run_id, 0, judgment)
+    assert list(store.judgments(run_id)) == [judgment]
+
+
 # --- runs ---------------------------------------------------------------------------------------
 
 
@@ -154,6 +171,14 @@ def test_judgments_come_in_the_order_of_the_items(store: Store) -> None:
         store.save_judgment(run_id, position, make(f"item {position}"))
     found = [judgment.item_id for judgment in store.judgments(run_id)]
     assert found == ["item 0", "item 2", "item 10", "item 11"]
+
+
+def test_every_one_of_many_judgments_comes_once(store: Store) -> None:
+    run_id = store.start_run(SIGNATURE, "rows.csv", "fingerprint", 1001)
+    for position in range(1001):
+        store.save_judgment(run_id, position, make(str(position)))
+    found = [judgment.item_id for judgment in store.judgments(run_id)]
+    assert found == [str(position) for position in range(1001)]
 
 
 @pytest.mark.parametrize("value", [3.5, None])
@@ -225,6 +250,21 @@ def test_two_openings_of_one_file_see_each_others_replies(tmp_path: Path) -> Non
         assert one.reply(ENGINE, SCORE) == SCORED
 
 
+def test_a_new_store_may_be_opened_by_many_at_once(tmp_path: Path) -> None:
+    n_threads, n_files = 6, 30
+    start = Barrier(n_threads, timeout=60)
+
+    def n_replies(path: Path) -> int:
+        start.wait()
+        with Store(path) as store:
+            return store.n_replies()
+
+    with ThreadPoolExecutor(n_threads) as threads:
+        for number in range(n_files):
+            paths = [tmp_path / f"{number}.db"] * n_threads
+            assert list(threads.map(n_replies, paths)) == [0] * n_threads
+
+
 def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     path.write_bytes(b"")
@@ -244,12 +284,15 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     Store(path).close()
     with closing(sqlite3.connect(path)) as database:
         database.execute(f"PRAGMA user_version = {newer}")
+    before = path.read_bytes()
     with pytest.raises(
         StoreError,
         match=f"{re.escape(str(path))} is a store of version {newer}; this adjudge knows versions "
         f"up to {len(MIGRATIONS)}: upgrade adjudge",
     ):
         Store(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("content", [b"text", b"text" * 1000, b'{"source": "s"}\n'])
@@ -263,16 +306,23 @@ def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path, content:
     assert path.read_bytes() == content
 
 
-def test_a_database_of_something_else_is_refused_and_gets_no_tables(tmp_path: Path) -> None:
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+@pytest.mark.parametrize("version", [0, 1, 5])
+def test_a_database_of_something_else_is_refused_and_kept(
+    tmp_path: Path, version: int, journal: str
+) -> None:
     path = tmp_path / "a.db"
     with closing(sqlite3.connect(path)) as database:
+        database.execute(f"PRAGMA journal_mode = {journal}")
         database.execute("CREATE TABLE songs (title TEXT)")
+        database.execute(f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
     with pytest.raises(
         StoreError, match=f"{re.escape(str(path))} is a database of something else, not a store"
     ):
         Store(path)
-    with closing(sqlite3.connect(path)) as database:
-        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("songs",)]
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_place_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
@@ -284,8 +334,18 @@ def test_a_place_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
             Store(path)
 
 
-def test_a_closed_store_cannot_be_written() -> None:
+def test_a_closed_store_can_be_neither_written_nor_read() -> None:
     store = Store()
     store.close()
-    with pytest.raises(StoreError, match=":memory: cannot be written: "):
-        store.save_reply(ENGINE, GENERATE, WRITTEN)
+    uses: list[Callable[[], object]] = [
+        lambda: store.save_reply(ENGINE, GENERATE, WRITTEN),
+        lambda: store.save_judgment("run", 0, make()),
+        lambda: store.reply(ENGINE, GENERATE),
+        lambda: list(store.judgments("run")),
+        lambda: store.find_run("run"),
+        store.n_replies,
+        store.runs,
+    ]
+    for use in uses:
+        with pytest.raises(StoreError, match=":memory: cannot be used: "):
+            use()

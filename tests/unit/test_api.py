@@ -1,0 +1,138 @@
+"""The Python API."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adjudge
+from adjudge.schema import Capability, Generate, Request, Status
+from tests.scripted import CRITERION, ScriptedEngine
+
+
+def answer(request: Request) -> str | tuple[float, float, float]:
+    if isinstance(request, Generate):
+        return f"rung {request.id[:8]}"
+    return (0.8, 0.1, 0.1) if "good" in request.messages[-1].content else (0.1, 0.8, 0.1)
+
+
+def test_scores_come_in_the_order_of_the_responses() -> None:
+    engine = ScriptedEngine(answer)
+    judge = adjudge.judge("ladder", criterion="coherence", task="summarization", engine=engine)
+    scores = judge.score(sources=["a", "a", "b"], responses=["bad", "good", ""])
+    assert scores.values[:2] == pytest.approx([3 - 2 * 0.7, 3 + 2 * 0.7])
+    assert np.isnan(scores.values[2])
+    assert [each.status for each in scores.judgments][2] is Status.EMPTY_RESPONSE
+    assert scores.counters.calls == 5 + 2 * 5
+    assert str(scores.signature).startswith("judge:ladder|rungs:5|")
+
+
+def test_it_works_inside_a_running_event_loop() -> None:
+    async def notebook() -> adjudge.Scores:
+        judge = adjudge.judge(
+            "ladder", criterion="coherence", task="story", engine=ScriptedEngine(answer)
+        )
+        return judge.score(sources=["a"], responses=["good"])
+
+    assert asyncio.run(notebook()).values == pytest.approx([4.4])
+
+
+def test_several_criteria_are_judged_in_one_run() -> None:
+    judge = adjudge.judge(
+        "ladder",
+        criterion=["coherence", CRITERION.__class__(name="mine", title="Mine", description="so")],
+        task="story",
+        engine=ScriptedEngine(answer),
+    )
+    scores = judge.score(sources=["a", "b"], responses=["good", "bad"])
+    assert [(each.item_id, each.criterion) for each in scores.judgments] == [
+        ("1", "coherence"), ("1", "mine"), ("2", "coherence"), ("2", "mine"),
+    ]  # fmt: skip
+
+
+def test_a_store_keeps_replies_between_calls(tmp_path: Path) -> None:
+    engine = ScriptedEngine(answer)
+    judge = adjudge.judge("ladder", criterion="coherence", task="story", engine=engine)
+    for _ in range(2):
+        judge.score(sources=["a"], responses=["good"], store=tmp_path / "s.db")
+    assert len(engine.asked) == 10
+    with adjudge.Store(tmp_path / "s.db") as store:
+        judge.score(sources=["a"], responses=["bad"], systems=["x"], store=store)
+        assert [run.n_judged for run in store.runs()] == [1, 1]
+    assert len(engine.asked) == 15
+
+
+def test_the_signature_changes_with_what_changes_the_numbers() -> None:
+    engine = ScriptedEngine(answer)
+
+    def signature(name: str = "ladder", **options: object) -> str:
+        given = {"criterion": "coherence", "task": "story", **options}
+        return str(adjudge.judge(name, engine=engine, **given).signature)  # type: ignore[arg-type]
+
+    own = CRITERION.__class__(name="coherence", title="Coherence", description="another meaning")
+    different = [
+        signature(),
+        signature("direct"),
+        signature(seed=1),
+        signature(task="dialogue"),
+        signature(criterion="surprise"),
+        signature(criterion=own),
+        signature(rungs=9),
+        signature(temperature=1.0),
+    ]
+    assert len(set(different)) == len(different)
+    assert signature() == signature()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"criterion": []}, "name at least one criterion"),
+        ({"criterion": ["coherence", "coherence"]}, "'coherence' is given more than once"),
+        ({"task": "poetry"}, "unknown task 'poetry'"),
+        ({"rungs": "many"}, "option of ladder 'rungs': Input should be a valid integer"),
+        ({"wrungs": 5}, "unknown option of ladder 'wrungs': did you mean 'rungs'"),
+    ],
+)
+def test_what_is_wrong_is_found_when_the_judge_is_built(
+    options: dict[str, object], message: str
+) -> None:
+    given = {"criterion": "coherence", "task": "story", **options}
+    with pytest.raises(adjudge.ConfigError, match=message):
+        adjudge.judge("ladder", engine=ScriptedEngine(answer), **given)  # type: ignore[arg-type]
+
+
+def test_an_engine_that_cannot_serve_the_judge_is_refused_with_those_that_can() -> None:
+    engine = ScriptedEngine(answer, capabilities=frozenset({Capability.GENERATE}))
+    with pytest.raises(adjudge.ConfigError, match=r"needs score_labels, .* that do: llama"):
+        adjudge.judge("ladder", criterion="coherence", task="story", engine=engine)
+    judge = adjudge.judge(
+        "direct", criterion="coherence", task="story", engine=engine, mode="sampled"
+    )
+    assert judge.method.needs == {Capability.GENERATE}
+
+
+def test_lengths_must_agree() -> None:
+    judge = adjudge.judge(
+        "ladder", criterion="coherence", task="story", engine=ScriptedEngine(answer)
+    )
+    with pytest.raises(adjudge.ConfigError, match="got 2, 1 and 1"):
+        judge.score(sources=["a", "b"], responses=["c"])
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("smollm", "unknown model 'smollm': did you mean 'smollm2-135m'"),
+        ("lama:smollm2-135m", "unknown engine 'lama': did you mean 'llama'"),
+        ("./a:b/model.gguf", "there is no model file"),
+        ("C:/models/model.gguf", "there is no model file"),
+        ("replay:none.jsonl", "there is no file 'none.jsonl' with recorded replies"),
+    ],
+)
+def test_engine_references(reference: str, message: str) -> None:
+    with pytest.raises(adjudge.ConfigError, match=message):
+        adjudge.load_engine(reference)
