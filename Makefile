@@ -8,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --only-binary :all: -c constraints.txt
 STAMPS := .venv/stamps
-CHECK_PYTHON := "import sys; sys.exit('make: needs Python 3.11 or newer, as in: make PYTHON=python3.12 demo' * (sys.version_info < (3, 11)))"
+CHECK_PYTHON := "import sys; sys.exit('make: needs Python 3.11 or newer, as in: make PYTHON=python3.12 demo' if sys.version_info < (3, 11) else 0)"
 MODEL := smollm2-135m
 
 .PHONY: demo test test-all check clean
