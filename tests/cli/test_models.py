@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from adjudge.engines import models
-from adjudge.engines.models import KNOWN, KnownModel, cached_path, file_hash, pull, resolve
+from adjudge.engines.models import (
+    KNOWN,
+    KnownModel,
+    cached_path,
+    file_hash,
+    model_hash,
+    pull,
+    resolve,
+)
 from adjudge.errors import ConfigError
 
 NAME = "smollm2-135m"
@@ -188,6 +196,8 @@ def test_hub_references_are_fetched_by_the_hub_library(
     monkeypatch.setattr(hub, "hf_hub_download", fetch)
     assert resolve("hf:owner/repo/q4/model.gguf").path == tiny_model
     assert asked == [("owner/repo", "q4/model.gguf")]
+    resolve("hf:owner/repo/big-00001-of-00003.gguf")
+    assert asked[1:] == [("owner/repo", f"big-0000{i}-of-00003.gguf") for i in (1, 2, 3)]
 
     def fail(repo: str, file: str) -> str:
         raise FileNotFoundError("the hub cannot be reached\nmore")
@@ -195,3 +205,13 @@ def test_hub_references_are_fetched_by_the_hub_library(
     monkeypatch.setattr(hub, "hf_hub_download", fail)
     with pytest.raises(ConfigError, match="cannot be fetched from the hub: the hub cannot be rea"):
         resolve("hf:owner/repo/model.gguf")
+
+
+def test_a_model_in_shards_is_hashed_over_all_of_them(cache: Path, tmp_path: Path) -> None:
+    parts = [tmp_path / f"m-0000{i}-of-00002.gguf" for i in (1, 2)]
+    for part in parts:
+        part.write_bytes(b"same")
+    before = model_hash(parts[0])
+    assert before != file_hash(parts[0])
+    parts[1].write_bytes(b"other")
+    assert model_hash(parts[0]) != before

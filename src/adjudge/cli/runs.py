@@ -49,7 +49,11 @@ def show(run: RunArgument, store: StoreOption = "adjudge.db") -> None:
     if len(judgments) > tables.MAX_ROWS:
         console.print(f"... and {len(judgments) - tables.MAX_ROWS} more: adjudge runs export")
     console.print(tables.systems_table(summary))
-    for line in [*tables.summary_lines(summary), str(found.signature)]:
+    for line in [
+        *tables.failure_lines(judgments),
+        *tables.summary_lines(summary),
+        str(found.signature),
+    ]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -59,7 +59,7 @@ def score(config: RunConfig, file: str) -> None:
         console.print(f"... and {len(judgments) - tables.MAX_ROWS} more")
     summary = summarize(judgments)
     console.print(tables.systems_table(summary))
-    lines = tables.summary_lines(summary)
+    lines = tables.failure_lines(judgments) + tables.summary_lines(summary)
     if counters:
         lines += tables.cost_lines(counters, time.monotonic() - started)
     if config.out:

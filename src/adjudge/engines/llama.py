@@ -32,7 +32,7 @@ from adjudge.engines.base import (
     label_tokens,
     score_labels,
 )
-from adjudge.engines.models import file_hash, resolve
+from adjudge.engines.models import model_hash, resolve, shards
 from adjudge.engines.prefix import prefix_plan
 from adjudge.errors import ConfigError, EngineError
 from adjudge.schema import (
@@ -91,7 +91,7 @@ class LlamaEngine(Engine):
     ) -> None:
         self._path, self._adapter = Path(path), Path(adapter) if adapter else None
         self._name = name or self._path.stem
-        for file in filter(None, (self._path, self._adapter)):
+        for file in [*shards(self._path), *filter(None, [self._adapter])]:
             if not file.is_file():
                 raise ConfigError(f"there is no model file {str(file)!r}")
         self._threads = threads or _usable_cores()
@@ -126,7 +126,7 @@ class LlamaEngine(Engine):
         fields = {
             "engine": "llama",
             "model": self._name,
-            "sha256": file_hash(self._path)[:12],
+            "sha256": model_hash(self._path)[:12],
             "ctx": str(self.context_length),
             "template": hashlib.sha256(self._template.encode()).hexdigest()[:8],
             "flash_attn": "off",
@@ -134,7 +134,7 @@ class LlamaEngine(Engine):
             "xllamacpp": version("xllamacpp"),
         }
         if self._adapter:
-            fields["adapter"] = f"{self._adapter.stem}@{file_hash(self._adapter)[:12]}"
+            fields["adapter"] = f"{self._adapter.stem}@{model_hash(self._adapter)[:12]}"
         return fields
 
     def run(self, requests: Sequence[Request]) -> Iterator[Reply]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 from adjudge.errors import ConfigError
 from adjudge.registry import unknown_name
+from adjudge.schema import content_hash
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +102,6 @@ def resolve(reference: str) -> ModelFile:
         return ModelFile(f"{name}-f16", path, options)
     if name.endswith(".gguf"):
         path = Path(name).expanduser()
-        if not path.is_file():
-            raise ConfigError(f"there is no model file {name!r}")
         return ModelFile(path.stem, path, options)
     raise unknown_name(
         "model", name, KNOWN, hint="Or a path to a .gguf file, or hf:owner/repo/file.gguf"
@@ -136,6 +136,25 @@ def pull(name: str) -> Path:
         _recorded(half).write_text(_sha256(part))
         part.replace(half)
     return half
+
+
+def shards(path: str | Path) -> list[Path]:
+    """Return the files of a model, in order: one, or all that ``-00001-of-0000N`` begins.
+
+    >>> [str(path) for path in shards("m-00001-of-00002.gguf")]
+    ['m-00001-of-00002.gguf', 'm-00002-of-00002.gguf']
+    """
+    first = re.fullmatch(r"(.*)-00001-of-(\d{5})\.gguf", str(path))
+    if not first:
+        return [Path(path)]
+    stem, n = first.groups()
+    return [Path(f"{stem}-{i:05}-of-{n}.gguf") for i in range(1, int(n) + 1)]
+
+
+def model_hash(path: Path) -> str:
+    """Return the sha256 of a model: of its file, or of the hashes of its shards."""
+    hashes = [file_hash(part) for part in shards(path)]
+    return hashes[0] if len(hashes) == 1 else content_hash(hashes)
 
 
 def file_hash(path: Path) -> str:
@@ -202,7 +221,8 @@ def _from_hub(reference: str) -> Path:
             f"{reference!r} needs huggingface_hub: pip install 'adjudge[hub]'"
         ) from error
     try:
-        return Path(hf_hub_download(f"{owner}/{repo}", file))
+        files = [hf_hub_download(f"{owner}/{repo}", str(part)) for part in shards(file)]
+        return Path(files[0])
     except (OSError, ValueError) as error:  # the hub's own errors derive from OSError
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(f"{reference!r} cannot be fetched from the hub: {reason}") from error

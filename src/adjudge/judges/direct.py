@@ -111,7 +111,7 @@ class DirectJudge(Judge):
                 item,
                 Status.NO_LABEL_MASS,
                 coverage=reply.coverage,
-                evidence={"top_tokens": list(reply.top_tokens)},
+                evidence={"top_tokens": [list(reply.top_tokens)]},
             )
         probabilities = softmax(reply.logprobs)
         value = float(probabilities @ np.array(scores))

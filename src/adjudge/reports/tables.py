@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from time import localtime, strftime
@@ -76,6 +77,31 @@ def summary_lines(summary: Summary) -> list[str]:
     """Return counts per status and the mean coverage."""
     statuses = ", ".join(f"{name} {n}" for name, n in sorted(summary.statuses.items()))
     return [f"status: {statuses or 'none'}; mean coverage: {number(summary.mean_coverage, 3)}"]
+
+
+def failure_lines(judgments: Iterable[Judgment], most: int = 5) -> list[str]:
+    """Return why items have no score, for the first few of them."""
+    failed = [each for each in judgments if each.status is not Status.OK]
+    lines = [
+        f"no score for {each.item_id} ({each.status.value}): {_reason(each)}"
+        for each in failed[:most]
+    ]
+    return lines + [f"... and {len(failed) - most} more"] * (len(failed) > most)
+
+
+def _reason(judgment: Judgment) -> str:
+    """Return in words what the evidence of a failure says."""
+    evidence = judgment.evidence
+    if problems := evidence.get("problems"):
+        return "; ".join(f"rung {rung} is {why}" for rung, why in problems.items())
+    if error := evidence.get("error"):
+        return str(error)
+    if top := evidence.get("top_tokens"):
+        wanted = ", ".join(f"{token!r} ({math.exp(value):.0%})" for token, value in top[0])
+        return f"the model would rather say {wanted or 'something else'}"
+    if texts := evidence.get("texts"):
+        return f"the model said {texts[0]!r}"
+    return "there is nothing to judge" if not evidence else str(evidence)
 
 
 def cost_lines(counters: Counters, seconds: float) -> list[str]:

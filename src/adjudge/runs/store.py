@@ -167,7 +167,7 @@ class Store:
     def start_run(self, signature: Signature, data: str, fingerprint: str, n_items: int) -> str:
         """Return the id of the run of this configuration over this data, new or resumed."""
         run_id = content_hash([signature.fields, fingerprint])[:12]
-        fields = json.dumps(dict(signature.fields))
+        fields, data = json.dumps(dict(signature.fields)), data.encode(errors="replace").decode()
         self._execute(
             "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)",
             *(run_id, time.time(), fields, data, n_items),
