@@ -71,6 +71,7 @@ class ScriptedEngine(Engine):
             return LabelScores(
                 request_id=request.id,
                 logprobs=tuple(math.log(p) if p else -math.inf for p in probabilities),
+                masses=tuple(probabilities),
                 n_tokens=(1,) * len(probabilities),
                 coverage=sum(probabilities),
                 usage=Usage(prompt_tokens=1),

@@ -14,7 +14,7 @@ from adjudge.errors import ConfigError
 from adjudge.formats.rows import ResponseRow
 from adjudge.judges.base import Judge
 from adjudge.prompts.template import load_prompts
-from adjudge.registry import checked_fields
+from adjudge.runs.config import checked_fields
 from adjudge.runs.plan import Plan, check_prompts, plan_run
 from adjudge.runs.runner import Counters, Event, Runner
 from adjudge.runs.store import Store
@@ -42,7 +42,7 @@ class Scores(NamedTuple):
 
 
 class BoundJudge:
-    """A judge bound to its criteria and an engine; made by `judge`.
+    """A judge bound to its criteria and an engine; usually made by `judge`.
 
     Attributes
     ----------
@@ -51,17 +51,26 @@ class BoundJudge:
     """
 
     def __init__(self, method: Judge, engine: Engine, criteria: Sequence[Criterion]) -> None:
+        if lacking := method.needs - engine.capabilities:
+            able = [
+                each
+                for each in registry.engines.targets()
+                if method.needs <= registry.engines.load(each).capabilities
+            ]
+            raise ConfigError(
+                f"the judge {method.name!r} needs {', '.join(sorted(lacking))}, which this "
+                f"engine does not serve; engines that do: {', '.join(sorted(able)) or 'none'}"
+            )
         self.method, self.engine, self.criteria = method, engine, tuple(criteria)
 
     @property
     def signature(self) -> Signature:
         """The line that reproduces this judge's numbers."""
-        judge_fields = Signature(self.method.signature)
-        criteria = {"criterion": ",".join(each.name for each in self.criteria)}
+        names = ",".join(each.name for each in self.criteria)
         described = content_hash([[each.title, each.description] for each in self.criteria])
         return (
-            judge_fields
-            | {"criterion": f"{criteria['criterion']}#{described[:8]}"}
+            Signature(self.method.signature)
+            | {"criterion": f"{names}#{described[:8]}"}
             | self.engine.signature
             | {"adjudge": version("adjudge")}
         )
@@ -163,8 +172,14 @@ class BoundJudge:
             [[item.id, item.source.hash, item.system, item.response] for item in items]
         )
         run_id = store.start_run(self.signature, data, fingerprint, len(items))
+        # Items of one source together, whatever the order of the file: they share prompts.
+        places: dict[str, int] = {}
+        for item in items:
+            places.setdefault(item.source.hash, len(places))
+        order = sorted(range(len(items)), key=lambda i: places[items[i].source.hash])
         runner = Runner(self.method, self.engine, store, stopped=stopped)
-        return run_id, len(items), _stored(runner.run(items), store, run_id)
+        events = runner.run(items[i] for i in order)
+        return run_id, len(items), _stored(events, order, store, run_id)
 
     def _collected(self, rows: Sequence[ResponseRow], store: Store) -> Scores:
         run_id, _, events = self.run(rows, store)
@@ -227,37 +242,48 @@ def judge(
     ConfigError
         If a name or an option is not known or the engine cannot serve the judge.
     """
+    method = judge_method(name, task=task, seed=seed, prompts=prompts, **options)
+    several = [criterion] if isinstance(criterion, str | Criterion) else list(criterion)
+    return BoundJudge(method, engine, load_criteria(several, task))
+
+
+def judge_method(
+    name: str, *, task: str, seed: int = 0, prompts: str | Path | None = None, **options: Any
+) -> Judge:
+    """Return a judge without an engine; see `judge` for the parameters and errors."""
     kind = registry.judges.load(name)
     method: Judge = kind(
         prompts=load_prompts(kind.name, task, folder=prompts),
         seed=seed,
         **checked_fields(kind, options, what=f"option of {name}"),
     )
-    if lacking := method.needs - engine.capabilities:
-        able = [
-            each
-            for each in registry.engines.targets()
-            if method.needs <= registry.engines.load(each).capabilities
-        ]
-        raise ConfigError(
-            f"the judge {name!r} needs {', '.join(sorted(lacking))}, which this engine does not "
-            f"serve; engines that do: {', '.join(sorted(able)) or 'none'}"
-        )
-    several = [criterion] if isinstance(criterion, str | Criterion) else list(criterion)
-    if not several:
+    return method
+
+
+def load_criteria(criteria: Sequence[str | Criterion], task: str) -> list[Criterion]:
+    """Return criteria by name, file or as they are.
+
+    Raises
+    ------
+    ConfigError
+        If there is none, one is not known, or two have one name.
+    """
+    if not criteria:
         raise ConfigError("name at least one criterion")
-    criteria = [
-        each if isinstance(each, Criterion) else load_criterion(each, task) for each in several
+    loaded = [
+        each if isinstance(each, Criterion) else load_criterion(each, task) for each in criteria
     ]
-    repeated = {each.name for each in criteria if [c.name for c in criteria].count(each.name) > 1}
-    if repeated:
-        raise ConfigError(f"the criterion {sorted(repeated)[0]!r} is given more than once")
-    return BoundJudge(method, engine, criteria)
+    names = [each.name for each in loaded]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"the criterion {repeated[0]!r} is given more than once")
+    return loaded
 
 
-def _stored(events: Iterator[Event], store: Store, run_id: str) -> Iterator[Event]:
-    """Pass events on, judgments stored on the way."""
+def _stored(
+    events: Iterator[Event], order: Sequence[int], store: Store, run_id: str
+) -> Iterator[Event]:
+    """Pass events on, judgments stored on the way in the place of their items."""
     for event in events:
         if event.judgment is not None:
-            store.save_judgment(run_id, event.position, event.judgment)
+            store.save_judgment(run_id, order[event.position], event.judgment)
         yield event

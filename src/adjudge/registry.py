@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, get_type_hints
+from typing import Any
 
 from adjudge.errors import ConfigError
 
@@ -27,42 +26,6 @@ def unknown_name(
     return ConfigError(
         f"{where}unknown {kind} {name!r}: {guess}Available: {', '.join(names) or 'none'}{tail}"
     )
-
-
-def checked_fields(
-    kind: type, values: Mapping[str, Any], *, what: str, where: str = ""
-) -> dict[str, Any]:
-    """Return values turned into what the fields of a dataclass are; text is read as such.
-
-    Raises
-    ------
-    ConfigError
-        If a name is not a field or a value cannot be read as the field's type; `what` says
-        what the names are, `where` what the message begins with.
-    """
-    from pydantic import TypeAdapter, ValidationError
-
-    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in _names(kind)}
-    checked = {}
-    for name, value in values.items():
-        if name not in hints:
-            raise unknown_name(what, name, hints, where=where)
-        try:
-            # Text, as flags and options are, may be read as a number; other things stay what
-            # they are, but that TOML has lists where we have tuples.
-            exact = tuple(value) if isinstance(value, list) else value
-            checked[name] = TypeAdapter(hints[name]).validate_python(
-                exact, strict=not isinstance(value, str)
-            )
-        except ValidationError as error:
-            problem = error.errors()[0]["msg"]
-            raise ConfigError(f"{where}{what} {name!r}: {problem}, not {value!r}") from error
-    return checked
-
-
-def _names(kind: type) -> set[str]:
-    """Return the names of a dataclass's fields."""
-    return {each.name for each in fields(kind)}
 
 
 class Registry:
@@ -91,9 +54,6 @@ class Registry:
                 point.name: point.value for point in found if point.name not in self._targets
             }
         return self._targets | self._plugins
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.targets()
 
     def load(self, name: str) -> Any:
         """Return the class of that name.

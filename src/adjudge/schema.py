@@ -1,7 +1,8 @@
 """The records that pass between the parts: texts, requests, replies, judgments.
 
-All are frozen and keyword-only. Requests are content-addressed: two requests that ask the same
-thing have the same ``id``, which is how replies are matched, shared and stored.
+All are frozen, and all but `Signature` keyword-only. Requests are content-addressed: two
+requests that ask the same thing have the same ``id``, which is how replies are matched, shared
+and stored.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from adjudge.errors import ConfigError
+
+#: What responses can be: each has its own prompts and named criteria.
+TASKS = ("summarization", "dialogue", "story", "instruction")
 
 
 def content_hash(value: object) -> str:
@@ -199,7 +203,11 @@ class LabelScores:
     Attributes
     ----------
     logprobs
-        Natural-log probability of each label, summed over its tokens; ``(n_labels,)``.
+        Natural-log probability of each label, summed over its tokens; ``(n_labels,)``. That of
+        a label whose tokens begin another's includes the other.
+    masses
+        Probability of each label with those of the labels that it begins taken off;
+        ``(n_labels,)``, summing to the coverage.
     n_tokens
         Tokens of each label.
     coverage
@@ -212,6 +220,7 @@ class LabelScores:
 
     request_id: str
     logprobs: tuple[float, ...]
+    masses: tuple[float, ...]
     n_tokens: tuple[int, ...]
     coverage: float
     exact: bool = True
@@ -225,7 +234,6 @@ class Failure:
 
     request_id: str
     message: str
-    retryable: bool = False
     usage: Usage = Usage()
 
 
@@ -247,6 +255,7 @@ def reply_from_json(text: str) -> Reply:
         return Generated(**fields)
     if kind == "LabelScores":
         fields["logprobs"] = tuple(fields["logprobs"])
+        fields["masses"] = tuple(fields["masses"])
         fields["n_tokens"] = tuple(fields["n_tokens"])
         fields["top_tokens"] = tuple((token, value) for token, value in fields["top_tokens"])
         return LabelScores(**fields)

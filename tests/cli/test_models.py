@@ -59,8 +59,8 @@ def files(folder: Path) -> set[str]:
 
 def test_pull_puts_both_files_into_the_cache_once(mirror: list[Path], cache: Path) -> None:
     path = pull(NAME)
-    assert path == cached_path(NAME) == cache / "models" / KNOWN[NAME].half
-    assert files(cache) == {KNOWN[NAME].file, KNOWN[NAME].half, f"{KNOWN[NAME].half}.sha256"}
+    assert path == cached_path(NAME) == cache / "models" / KNOWN[NAME].f16
+    assert files(cache) == {KNOWN[NAME].file, KNOWN[NAME].f16, f"{KNOWN[NAME].f16}.sha256"}
     before = path.stat().st_mtime_ns
     assert pull(NAME) == path
     assert path.stat().st_mtime_ns == before
@@ -129,9 +129,9 @@ def test_the_half_precision_file_holds_the_same_weights(mirror: list[Path]) -> N
     import gguf
     import numpy as np
 
-    half = pull(NAME)
-    published = half.with_name(KNOWN[NAME].file)
-    one, two = gguf.GGUFReader(published), gguf.GGUFReader(half)
+    f16 = pull(NAME)
+    published = f16.with_name(KNOWN[NAME].file)
+    one, two = gguf.GGUFReader(published), gguf.GGUFReader(f16)
     assert [t.name for t in one.tensors] == [t.name for t in two.tensors]
     for a, b in zip(one.tensors, two.tensors, strict=True):
         np.testing.assert_array_equal(a.data, b.data)
@@ -148,10 +148,10 @@ def test_the_embedded_model_is_the_dequantised_file(embedded_model: Path) -> Non
     assert published.stat().st_size == KNOWN[NAME].size
     assert embedded_model.stat().st_size == 270_885_952
     tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(published).tensors}
-    for half in gguf.GGUFReader(embedded_model).tensors[:12]:
-        quantised = tensors[half.name]
+    for f16 in gguf.GGUFReader(embedded_model).tensors[:12]:
+        quantised = tensors[f16.name]
         whole = gguf.dequantize(quantised.data, quantised.tensor_type)
-        np.testing.assert_allclose(half.data, whole, rtol=2**-11, atol=2**-24)
+        np.testing.assert_allclose(f16.data, whole, rtol=2**-11, atol=2**-24)
 
 
 def test_hashes_are_remembered_until_the_file_changes(cache: Path, tmp_path: Path) -> None:

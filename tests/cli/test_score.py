@@ -120,7 +120,7 @@ def test_scores_are_written_and_summed_up(run: Run, recorded: Path, tmp_path: Pa
     for system, values in means.items():
         assert re.search(rf"{system} +coherence +{sum(values) / 2:.2f} +2/2", result.out)
     assert "status: empty_response 2, ok 4" in result.out
-    assert "judge:ladder|rungs:5|labels:Better/Worse/Similar" in result.out
+    assert "judge:ladder|rungs:5|temperature:0.7|top_p:0.9|" in result.out
     assert "criterion:coherence#" in result.out
     assert result.number("model calls") == 2 * 5 + 4 * 5
 
@@ -207,14 +207,26 @@ def test_plan_says_what_a_run_will_cost_and_asks_nothing(
     assert plan.code == 0
     assert "0 replies are in the store already" in plan.out
     assert "30 model calls to make: 10 generations, 20 label scorings" in plan.out
-    assert "at most 1,200 written" in plan.out
+    assert "up to 1,200 written" in plan.out
     total, unique = re.findall(r"~([\d,]+)", plan.out)[:2]
     assert int(unique.replace(",", "")) < int(total.replace(",", ""))
     assert not (tmp_path / "s.db").exists()
     assert run("score", "rows.jsonl", *model, "--limit", 3).code == 0
     plan = run("plan", "rows.jsonl", *model)
-    assert "15 replies are in the store already" in plan.out
     assert "15 model calls to make: 5 generations, 10 label scorings" in plan.out
+    assert "15 replies are in the store already" in plan.out
+    first = run("score", "rows.jsonl", *model, "--limit", 4)
+    rows = [*ROWS[:4], {**ROWS[3], "id": "new", "system": "new", "response": "Another reply."}]
+    write(tmp_path / "rows.jsonl", rows)
+    exact = run("plan", "rows.jsonl", *model)
+    assert "5 model calls to make: 0 generations, 5 label scorings" in exact.out
+    assert "~" not in exact.out
+    total, unique = (exact.number("in all"), exact.number("unique"))
+    second = run("score", "rows.jsonl", *model)
+    evaluated = second.number("prompt tokens evaluated")
+    assert first.code == second.code == 0
+    assert evaluated + second.number("saved") == total
+    assert unique <= evaluated <= 1.15 * unique
 
 
 def test_runs_are_listed_shown_and_exported(run: Run, recorded: Path, tmp_path: Path) -> None:
@@ -265,6 +277,7 @@ def test_catalogues(run: Run) -> None:
         (["--option", "rungs"], "a judge's option is given as NAME=VALUE, not 'rungs'"),
         (["--limit", "-1"], "the limit must be 0 (all rows) or more, not -1"),
         (["--config", "none.toml"], "the configuration 'none.toml' cannot be read"),
+        (["--out", "rows.jsonl"], "'rows.jsonl' is read from and would be overwritten"),
         (["--prompts", "none"], "there is no folder 'none' with prompts"),
     ],
 )  # fmt: skip

@@ -224,6 +224,7 @@ def test_no_mass_on_the_labels_is_a_status_with_what_was_said_instead() -> None:
         return LabelScores(
             request_id=request.id,
             logprobs=(-20.0, -21.0, -22.0),
+            masses=(2e-9, 0.0, 0.0),
             n_tokens=(1, 2, 1),
             coverage=2e-9,
             top_tokens=(("Well", -0.1),),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -43,15 +44,13 @@ def plausible(request: Request) -> Answer:
 class Chatty(Judge):
     """Asks one question after another, `turns` times."""
 
+    name: ClassVar[str] = "chatty"
+
     turns: int
 
     @property
     def needs(self) -> frozenset[Capability]:
         return frozenset({Capability.GENERATE})
-
-    @property
-    def signature(self) -> Mapping[str, str]:
-        return {"judge": "chatty"}
 
     def judge(self, item: Item) -> Steps:
         said = []
@@ -65,7 +64,7 @@ class Chatty(Judge):
 def test_requests_of_many_items_come_in_one_batch() -> None:
     engine = ScriptedEngine(words)
     items = [make_item(item_id=str(i)) for i in range(7)]
-    events = list(Runner(Chatty(turns=3), engine, Store()).run(items))
+    events = list(Runner(Chatty(prompts=LADDER.prompts, turns=3), engine, Store()).run(items))
     assert engine.batches == [7, 7, 7]
     judged = [event.judgment for event in events if event.judgment]
     assert {each.item_id: each.evidence["said"] for each in judged} == {
@@ -84,7 +83,9 @@ def test_no_more_items_are_in_flight_than_the_window(monkeypatch: pytest.MonkeyP
             yield make_item(item_id=str(i))
 
     judged = 0
-    for event in Runner(Chatty(turns=2), ScriptedEngine(words), Store()).run(items()):
+    for event in Runner(
+        Chatty(prompts=LADDER.prompts, turns=2), ScriptedEngine(words), Store()
+    ).run(items()):
         judged += event.judgment is not None
         assert taken - judged <= 4
     assert judged == 10
@@ -93,7 +94,7 @@ def test_no_more_items_are_in_flight_than_the_window(monkeypatch: pytest.MonkeyP
 def test_judges_without_questions_end_at_once() -> None:
     engine = ScriptedEngine(words)
     items = [make_item(item_id=str(i)) for i in range(1000)]
-    events = list(Runner(Chatty(turns=0), engine, Store()).run(items))
+    events = list(Runner(Chatty(prompts=LADDER.prompts, turns=0), engine, Store()).run(items))
     assert [event.position for event in events] == list(range(1000))
     assert engine.batches == []
 
@@ -147,11 +148,17 @@ def test_a_stopped_run_goes_on_without_asking_twice(stop_after: int, tmp_path: P
 def test_failures_are_not_stored_and_are_asked_again() -> None:
     failing = ScriptedEngine(lambda request: Failure(request_id=request.id, message="no"))
     store = Store()
-    judged = [e.judgment for e in Runner(Chatty(turns=1), failing, store).run([make_item()])]
+    judged = [
+        e.judgment
+        for e in Runner(Chatty(prompts=LADDER.prompts, turns=1), failing, store).run([make_item()])
+    ]
     assert [each.status for each in judged if each] == [Status.ENGINE_ERROR]
     assert store.n_replies() == 0
     judged = [
-        e.judgment for e in Runner(Chatty(turns=1), ScriptedEngine(words), store).run([make_item()])
+        e.judgment
+        for e in Runner(Chatty(prompts=LADDER.prompts, turns=1), ScriptedEngine(words), store).run(
+            [make_item()]
+        )
     ]
     assert [each.status for each in judged if each] == [Status.OK]
 
@@ -187,14 +194,14 @@ def test_the_plan_counts_what_a_run_then_does() -> None:
     engine, store = ScriptedEngine(plausible), Store()
     plan = plan_run(LADDER, items, engine, store)
     assert (plan.n_items, plan.n_stored) == (6, 0)
-    assert (plan.n_generations, plan.n_comparisons) == (10, 30)
+    assert (plan.n_generations, plan.n_label_scorings) == (10, 30)
     assert plan.written_tokens == 10 * 120
     assert plan.total_tokens is None
     assert plan.estimated
     assert engine.asked == []
     list(Runner(LADDER, engine, store).run(items[:3]))
     plan = plan_run(LADDER, items, engine, store)
-    assert (plan.n_stored, plan.n_generations, plan.n_comparisons) == (20, 5, 15)
+    assert (plan.n_stored, plan.n_generations, plan.n_label_scorings) == (20, 5, 15)
     list(Runner(LADDER, engine, store).run(items))
     plan = plan_run(LADDER, items, engine, store)
     assert (plan.n_stored, plan.n_calls, plan.estimated) == (40, 0, False)

@@ -82,6 +82,8 @@ def test_the_signature_changes_with_what_changes_the_numbers() -> None:
         signature(criterion=own),
         signature(rungs=9),
         signature(temperature=1.0),
+        signature(top_p=1.0),
+        signature(min_coverage=0.5),
     ]
     assert len(set(different)) == len(different)
     assert signature() == signature()
@@ -136,3 +138,29 @@ def test_lengths_must_agree() -> None:
 def test_engine_references(reference: str, message: str) -> None:
     with pytest.raises(adjudge.ConfigError, match=message):
         adjudge.load_engine(reference)
+
+
+def test_items_of_one_source_are_judged_together_whatever_the_order_of_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("adjudge.runs.runner.WINDOW", 4)
+    engine = ScriptedEngine(answer)
+    judge = adjudge.judge("ladder", criterion="coherence", task="story", engine=engine)
+    sources = ["a", "b", "c"] * 4
+    responses = [f"good {i}" for i in range(12)]
+    scores = judge.score(sources=sources, responses=responses)
+    assert [each.item_id for each in scores.judgments] == [str(i) for i in range(1, 13)]
+    assert [each.source_id for each in scores.judgments[:3]] == ["source-1", "source-2", "source-3"]
+    asked = [request.messages[-1].content for request in engine.asked]
+    seen = [text.partition("<idea>\n")[2][0] for text in asked]
+    assert "".join(sorted(seen)) == "".join(seen)
+
+
+def test_nine_rungs_contain_the_ladder_of_five() -> None:
+    engine = ScriptedEngine(answer)
+    rungs = []
+    for n in (5, 9):
+        judge = adjudge.judge("ladder", criterion="coherence", task="story", engine=engine, rungs=n)
+        (judgment,) = judge.score(sources=["a"], responses=["good"]).judgments
+        rungs.append(judgment.evidence["rungs"])
+    assert rungs[0] == rungs[1][::2]

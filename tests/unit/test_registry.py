@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjudge.errors import ConfigError
-from adjudge.registry import Registry, checked_fields, engines, judges, unknown_name
+from adjudge.registry import Registry, engines, judges, unknown_name
+from adjudge.runs.config import checked_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,14 +144,14 @@ def test_a_part_is_imported_when_it_is_asked_for() -> None:
 def test_a_part_that_is_not_asked_for_is_not_imported() -> None:
     parts = Registry("part", {"a": "no_such_module:A", "b": "collections:OrderedDict"})
     parts.load("b")
-    assert "a" in parts
+    assert "a" in parts.targets()
     assert "no_such_module" not in sys.modules
 
 
 @pytest.mark.usefixtures("without_plugins")
 def test_an_unknown_part_is_told_with_the_nearest() -> None:
     parts = Registry("part", {"ordered": "collections:OrderedDict"})
-    assert "orderd" not in parts
+    assert "orderd" not in parts.targets()
     with pytest.raises(ConfigError, match=r"unknown part 'orderd': did you mean 'ordered'\?"):
         parts.load("orderd")
 
@@ -172,7 +173,7 @@ def test_other_packages_add_parts_but_replace_none(monkeypatch: pytest.MonkeyPat
         "counter": "collections:Counter",
     }
     assert parts.load("ordered") is OrderedDict
-    assert "counter" in parts
+    assert "counter" in parts.targets()
     assert asked == ["adjudge.parts"]
 
 

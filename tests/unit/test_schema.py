@@ -85,6 +85,7 @@ replies: st.SearchStrategy[Reply] = st.one_of(
         LabelScores,
         request_id=st.text(),
         logprobs=st.lists(numbers, max_size=3).map(tuple),
+        masses=st.lists(numbers, max_size=3).map(tuple),
         n_tokens=st.lists(st.integers(1), max_size=3).map(tuple),
         coverage=numbers,
         exact=st.booleans(),
@@ -95,7 +96,6 @@ replies: st.SearchStrategy[Reply] = st.one_of(
         Failure,
         request_id=st.text(),
         message=st.text(),
-        retryable=st.booleans(),
         usage=usages,
     ),
 )
@@ -227,7 +227,13 @@ def test_the_json_of_a_reply_is_one_line(reply: Reply) -> None:
 
 
 def test_a_label_without_probability_survives_json() -> None:
-    reply = LabelScores(request_id="r", logprobs=(-math.inf, 0.0), n_tokens=(1, 2), coverage=1.0)
+    reply = LabelScores(
+        request_id="r",
+        logprobs=(-math.inf, 0.0),
+        masses=(0.0, 1.0),
+        n_tokens=(1, 2),
+        coverage=1.0,
+    )
     assert reply_from_json(reply_to_json(reply)) == reply
 
 

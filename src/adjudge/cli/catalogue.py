@@ -43,8 +43,8 @@ def criteria(
 ) -> None:
     """List the named criteria of each task."""
     from adjudge.criteria.named import named_criteria
-    from adjudge.prompts.template import TASKS
     from adjudge.reports.tables import table
+    from adjudge.schema import TASKS
 
     made = table("task", "criterion", "what it means")
     for each in [task] if task else TASKS:

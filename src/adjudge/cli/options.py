@@ -52,8 +52,7 @@ def configured(command: Command, *, doc: str) -> Callable[..., None]:
         )
 
     def run(file: str, *, config: str | None = None, **flags: Any) -> None:
-        given = {name: value for name, value in flags.items() if value not in (None, [])}
-        command(load_config(config, given), file)
+        command(load_config(config, flags), file)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__doc__ = doc

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from adjudge.cli.report import print_judgments
 from adjudge.errors import StoreError
 
 if TYPE_CHECKING:
@@ -36,25 +37,14 @@ def list_runs(store: StoreOption = "adjudge.db") -> None:
 
 def show(run: RunArgument, store: StoreOption = "adjudge.db") -> None:
     """Show the judgments of a run, its means, failures and signature."""
-    from adjudge.reports import tables
-    from adjudge.runs.summary import summarize
+    from adjudge.reports.tables import runs_table
 
     console = Console()
     with _opened(store) as opened:
         found = opened.find_run(run)
         judgments = list(opened.judgments(found.id))
-    summary = summarize(judgments)
-    console.print(tables.runs_table([found]))
-    console.print(tables.judgments_table(judgments))
-    if len(judgments) > tables.MAX_ROWS:
-        console.print(f"... and {len(judgments) - tables.MAX_ROWS} more: adjudge runs export")
-    console.print(tables.systems_table(summary))
-    for line in [
-        *tables.failure_lines(judgments),
-        *tables.summary_lines(summary),
-        str(found.signature),
-    ]:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(runs_table([found]))
+    print_judgments(console, judgments, [str(found.signature)])
 
 
 def export(
@@ -66,7 +56,7 @@ def export(
     from adjudge.formats.rows import check_writable, write_rows
     from adjudge.formats.scores import score_row
 
-    check_writable(out)
+    check_writable(out, never=[store])
     with _opened(store) as opened:
         found = opened.find_run(run)
         n = write_rows(out, map(score_row, opened.judgments(found.id)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from adjudge.cli.options import configured
+from adjudge.cli.report import print_judgments, print_lines
 from adjudge.runs.config import RunConfig
 
 if TYPE_CHECKING:
@@ -37,78 +39,72 @@ def score(config: RunConfig, file: str) -> None:
     """Score a file of responses."""
     from adjudge.formats.rows import check_writable, write_rows
     from adjudge.formats.scores import score_row
-    from adjudge.reports import tables
+    from adjudge.reports.tables import cost_lines
     from adjudge.runs.store import Store
-    from adjudge.runs.summary import summarize
 
     if config.out:
-        check_writable(config.out)
+        check_writable(config.out, never=[file, config.store])
     console, started = Console(), time.monotonic()
-    judge, rows = _prepared(config, file)
-    with Store(config.store) as store, _interruptible() as stop:
-        run_id, n_items, events = judge.run(rows, store, data=file, stopped=stop.is_set)
-        counters = _watch(events, n_items, console)
-        if stop.is_set() and (counters is None or counters.judged < n_items):
-            _say_how_to_resume(console, config, n_items, counters)
+    with Store(config.store) as store, _prepared(config, file) as (judge, rows):
+        with _interruptible() as stop:
+            run_id, n_items, events = judge.run(rows, store, data=file, stopped=stop.is_set)
+            counters = _watch(events, n_items, console)
+        if counters.judged < n_items:
+            print_lines(
+                console,
+                [
+                    f"interrupted: {counters.judged} of {n_items} items judged; all replies so "
+                    f"far are in {config.store}. Run the same command again to go on from there."
+                ],
+            )
             raise typer.Exit(INTERRUPTED)
         judgments = list(store.judgments(run_id))
+        signature = str(judge.signature)
+    after = cost_lines(counters, time.monotonic() - started)
     if config.out:
         write_rows(config.out, map(score_row, judgments))
-    console.print(tables.judgments_table(judgments))
-    if len(judgments) > tables.MAX_ROWS:
-        console.print(f"... and {len(judgments) - tables.MAX_ROWS} more")
-    summary = summarize(judgments)
-    console.print(tables.systems_table(summary))
-    lines = tables.failure_lines(judgments) + tables.summary_lines(summary)
-    if counters:
-        lines += tables.cost_lines(counters, time.monotonic() - started)
-    if config.out:
-        lines.append(f"scores: {config.out}")
-    for line in [*lines, str(judge.signature)]:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        after.append(f"scores: {config.out}")
+    print_judgments(console, judgments, [*after, signature])
 
 
 def plan(config: RunConfig, file: str) -> None:
     """Print what scoring a file of responses would cost."""
-    from pathlib import Path
-
     from adjudge.reports.tables import plan_lines
     from adjudge.runs.store import Store
 
-    judge, rows = _prepared(config, file)
-    with Store(config.store if Path(config.store).exists() else ":memory:") as store:
-        made = judge.plan(rows, store)
-    for line in [*plan_lines(made), str(judge.signature)]:
-        Console().print(line, markup=False, highlight=False, soft_wrap=True)
+    store_path = config.store if Path(config.store).exists() else ":memory:"
+    with Store(store_path) as store, _prepared(config, file) as (judge, rows):
+        lines = [*plan_lines(judge.plan(rows, store)), str(judge.signature)]
+    print_lines(Console(), lines)
 
 
-def _prepared(config: RunConfig, file: str) -> tuple[BoundJudge, list[ResponseRow]]:
-    """Return the judge and the rows, with all that can be wrong found out, cheapest first."""
+@contextmanager
+def _prepared(config: RunConfig, file: str) -> Iterator[tuple[BoundJudge, list[ResponseRow]]]:
+    """Give the judge and the rows; all that can be wrong is found before a model is loaded."""
     from adjudge import api
     from adjudge.errors import ConfigError
     from adjudge.formats.rows import read_responses
-    from adjudge.registry import judges
 
-    judges.load(config.judge)
     if not config.criterion:
         raise ConfigError("name a criterion: --criterion coherence; see `adjudge criteria`")
-    rows = read_responses(file, limit=config.limit)
-    engine = api.load_engine(config.model)
-    judge = api.judge(
+    method = api.judge_method(
         config.judge,
-        criterion=config.criterion,
         task=config.task,
-        engine=engine,
         seed=config.seed,
         prompts=config.prompts or None,
         **config.options(),
     )
-    return judge, rows
+    criteria = api.load_criteria(config.criterion, config.task)
+    rows = read_responses(file, limit=config.limit)
+    with closing(api.load_engine(config.model)) as engine:
+        yield api.BoundJudge(method, engine, criteria), rows
 
 
-def _watch(events: Iterator[Event], n_items: int, console: Console) -> Counters | None:
+def _watch(events: Iterator[Event], n_items: int, console: Console) -> Counters:
     """Show what happens while it does, and return the last counts."""
-    counters = None
+    from adjudge.runs.runner import Counters
+
+    counters = Counters()
     columns = (
         TextColumn("judged"),
         BarColumn(bar_width=20),
@@ -145,15 +141,3 @@ def _interruptible() -> Iterator[Flag]:
         yield flag
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _say_how_to_resume(
-    console: Console, config: RunConfig, n_items: int, counters: Counters | None
-) -> None:
-    judged = counters.judged if counters else 0
-    console.print(
-        f"interrupted: {judged} of {n_items} items judged; all replies so far are in "
-        f"{config.store}. Run the same command again to go on from there.",
-        markup=False,
-        highlight=False,
-    )

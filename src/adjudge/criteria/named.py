@@ -14,7 +14,7 @@ from typing import Any
 
 from adjudge.errors import ConfigError, DataError
 from adjudge.registry import unknown_name
-from adjudge.schema import Criterion
+from adjudge.schema import TASKS, Criterion
 
 
 def named_criteria(task: str) -> dict[str, Criterion]:
@@ -25,11 +25,9 @@ def named_criteria(task: str) -> dict[str, Criterion]:
     ConfigError
         If the task is not known.
     """
-    folder = files("adjudge.criteria") / "data"
-    tasks = [each.name.removesuffix(".toml") for each in folder.iterdir()]
-    if task not in tasks:
-        raise unknown_name("task", task, tasks)
-    place = folder / f"{task}.toml"
+    if task not in TASKS:
+        raise unknown_name("task", task, TASKS)
+    place = files("adjudge.criteria") / "data" / f"{task}.toml"
     return _criteria(place.read_text("utf-8"), str(place))
 
 

@@ -17,8 +17,8 @@ class Engine(ABC):
     """Runs a language model.
 
     Subclasses set `capabilities` and `signature` and implement `run`. Engines that know their
-    tokenizer also set `context_length` and implement `prompt_tokens`, which lets prompts be
-    planned and checked before anything runs.
+    tokenizer also set `context_length` and implement `prompt_tokens` and `check`, which lets
+    prompts be planned and checked before anything runs.
     """
 
     #: The kinds of request that this engine serves.
@@ -45,6 +45,10 @@ class Engine(ABC):
             If the model cannot answer at all; one failed request is a `Failure` instead.
         """
 
+    def check(self, request: Request) -> None:
+        """Raise ConfigError if `run` would refuse this request."""
+        check_served(self, [request])
+
     def prompt_tokens(self, request: Request) -> Sequence[int] | None:
         """Return the token ids of a request's prompt, or None if the engine cannot know."""
         del request
@@ -65,19 +69,21 @@ def check_served(engine: Engine, requests: Sequence[Request]) -> None:
             )
 
 
-def check_fits(prompt: int, reply: int, context: int, *, hint: str = "") -> None:
+def check_fits(prompt: int, reply: int, context: int) -> None:
     """Raise ConfigError if a prompt and its reply have more tokens than the context."""
     if prompt + reply > context:
         raise ConfigError(
             f"a prompt of {prompt} tokens and up to {reply} tokens of reply do not fit "
-            f"the context of {context} tokens" + (f"; {hint}" if hint else "")
+            f"the context of {context} tokens; shorten the source or load the model with more"
         )
 
 
 # --- labels -------------------------------------------------------------------------------------
 
 
-def label_tokens(tokenize: Callable[[str], Sequence[int]], header: str, label: str) -> Tokens:
+def label_tokens(
+    tokenize: Callable[[str], Sequence[int]], header: str, label: str, *, separator: str = ""
+) -> Tokens:
     """Return the tokens of a label where it stands: straight after the assistant header.
 
     Parameters
@@ -88,14 +94,16 @@ def label_tokens(tokenize: Callable[[str], Sequence[int]], header: str, label: s
         The end of a rendered chat prompt.
     label
         The label's exact text.
+    separator
+        What the chat template puts between the header and a reply, such as a space.
 
     Raises
     ------
     ConfigError
         If the label is empty or the tokenizer merges its start into the header.
     """
-    before, together = tuple(tokenize(header)), tuple(tokenize(header + label))
-    if together[: len(before)] != before or len(together) == len(before):
+    before, together = tuple(tokenize(header)), tuple(tokenize(header + separator + label))
+    if not label or together[: len(before)] != before or len(together) == len(before):
         raise ConfigError(
             f"the label {label!r} cannot be scored: this tokenizer does not keep it apart "
             f"from the end of the chat template {header[-20:]!r}; use another label"
@@ -159,17 +167,28 @@ def score_labels(
             exact = exact and token in after.logprobs
             total += after.logprobs.get(token, after.floor)
         logprobs.append(total)
-    unextended = {
-        label: value
-        for label, value in zip(labels, logprobs, strict=True)
-        if not any(label[:i] in labels for i in range(1, len(label)))
-    }
+    masses = _exclusive(labels, logprobs)
     return LabelScores(
         request_id=request.id,
         logprobs=tuple(logprobs),
+        masses=masses,
         n_tokens=tuple(len(label) for label in labels),
-        coverage=min(1.0, sum(math.exp(value) for value in unextended.values())),
+        coverage=min(1.0, math.fsum(dict(zip(labels, masses, strict=True)).values())),
         exact=exact,
         top_tokens=tuple(top_tokens),
         usage=usage,
     )
+
+
+def _exclusive(labels: Sequence[Tokens], logprobs: Sequence[float]) -> tuple[float, ...]:
+    """Return each label's probability without those of the labels that it begins.
+
+    Each extension is taken off the longest label that it extends.
+    """
+    masses = {label: math.exp(value) for label, value in zip(labels, logprobs, strict=True)}
+    inclusive = dict(masses)
+    for label in masses:
+        begun = [label[:i] for i in range(1, len(label)) if label[:i] in inclusive]
+        if begun:
+            masses[begun[-1]] -= inclusive[label]
+    return tuple(max(0.0, masses[label]) for label in labels)

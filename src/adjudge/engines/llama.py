@@ -7,8 +7,6 @@ whole vocabulary.
 
 from __future__ import annotations
 
-import hashlib
-import http.client
 import json
 import math
 import os
@@ -29,19 +27,19 @@ from adjudge.engines.base import (
     check_fits,
     check_served,
     label_contexts,
-    label_tokens,
     score_labels,
 )
+from adjudge.engines.llama_text import LlamaText
 from adjudge.engines.models import model_hash, resolve, shards
 from adjudge.engines.prefix import prefix_plan
 from adjudge.errors import ConfigError, EngineError
+from adjudge.registry import unknown_name
 from adjudge.schema import (
     Capability,
     Completion,
     Failure,
     Generate,
     Generated,
-    Message,
     Reply,
     Request,
     ScoreLabels,
@@ -96,22 +94,17 @@ class LlamaEngine(Engine):
                 raise ConfigError(f"there is no model file {str(file)!r}")
         self._threads = threads or _usable_cores()
         self._context, self._reuse = context, reuse
-        self._server, self._http = self._start()
-        properties = self._http.get("/props")
-        self.context_length = properties["default_generation_settings"]["n_ctx"]
-        self._template: str = properties.get("chat_template") or ""
-        self._label_cache: dict[str, Tokens] = {}
+        self._server, self._text = self._start()
+        properties = self._text.properties()
+        self.context_length: int = properties["default_generation_settings"]["n_ctx"]
+        self._quantisation = str(properties.get("model_ftype", "?"))
 
     @classmethod
     def from_reference(cls, reference: str) -> LlamaEngine:
         """Return the engine for a model reference, as described in `adjudge.engines.models`."""
         name, path, options = resolve(reference)
-        unknown = options.keys() - {"adapter", "ctx", "threads"}
-        if unknown:
-            raise ConfigError(
-                f"{reference!r}: unknown option {', '.join(sorted(unknown))}; "
-                "available: adapter, ctx, threads"
-            )
+        for option in options.keys() - {"adapter", "ctx", "threads"}:
+            raise unknown_name("model option", option, ["adapter", "ctx", "threads"])
         return cls(
             path,
             name=name,
@@ -122,15 +115,21 @@ class LlamaEngine(Engine):
 
     @cached_property
     def signature(self) -> Mapping[str, str]:
-        """The model file's name and hash, and every setting that moves a log-prob."""
+        """The model file and the settings that move a log-prob.
+
+        Kernels of other processors round otherwise: expect differences of up to 0.05 between
+        machines for 16-bit files, more for quantised ones.
+        """
         fields = {
             "engine": "llama",
             "model": self._name,
             "sha256": model_hash(self._path)[:12],
+            "quant": self._quantisation,
             "ctx": str(self.context_length),
-            "template": hashlib.sha256(self._template.encode()).hexdigest()[:8],
+            "template": content_hash(self._text.markup)[:8],
             "flash_attn": "off",
             "kv": "f16",
+            "device": self._device,
             "xllamacpp": version("xllamacpp"),
         }
         if self._adapter:
@@ -142,14 +141,7 @@ class LlamaEngine(Engine):
         if self._server is None:
             raise ConfigError("this engine is closed; load it again")
         check_served(self, requests)
-        prompts = [self.prompt_tokens(request) for request in requests]
-        for request, prompt in zip(requests, prompts, strict=True):
-            check_fits(
-                len(prompt),
-                self._reply_tokens(request),
-                cast("int", self.context_length),
-                hint="shorten the source or load the model with more (#ctx=...)",
-            )
+        prompts = [self._checked(request) for request in requests]
         for index in prefix_plan(prompts).order:
             request, prompt = requests[index], prompts[index]
             try:
@@ -157,33 +149,29 @@ class LlamaEngine(Engine):
             except EngineError as error:
                 yield Failure(request_id=request.id, message=str(error))
 
-    def prompt_tokens(self, request: Request) -> Tokens:
-        """Return the token ids of the chat prompt, up to and with the assistant header.
-
-        Text inside a message that spells a special token stays text.
-        """
-        rendered = self._render(request.messages)
-        contents = [message.content for message in request.messages]
-        if all(self._tokenize(text) == self._tokenize(text, special=True) for text in contents):
-            return self._tokenize(rendered, special=True, begin=True)
-        marks = [f"content-{i}-{content_hash(contents)}" for i in range(len(contents))]
-        marked = self._render(
-            tuple(
-                Message(role=message.role, content=mark)
-                for message, mark in zip(request.messages, marks, strict=True)
-            )
+    def check(self, request: Request) -> None:
+        """See `Engine.check`. A token is at least one byte, so short prompts cost nothing."""
+        super().check(request)
+        contents = (message.content for message in request.messages)
+        bound = sum(len(text.encode()) for text in contents) + len(
+            "".join(self._text.markup).encode()
         )
-        tokens: Tokens = ()
-        for mark, content in zip(marks, contents, strict=True):
-            before, _, marked = marked.partition(mark)
-            tokens += self._tokenize(before, special=True, begin=not tokens)
-            tokens += self._tokenize(content)
-        return tokens + self._tokenize(marked, special=True)
+        if bound + self._reply_tokens(request) > self.context_length:
+            self._checked(request)
+
+    def prompt_tokens(self, request: Request) -> Tokens:
+        """Return the token ids of the chat prompt, up to and with the assistant header."""
+        return self._text.prompt(request.messages)
 
     def close(self) -> None:
         """Stop llama.cpp and free the model."""
-        self._http.close()
+        self._text.close()
         self._server = None
+
+    def _checked(self, request: Request) -> Tokens:
+        prompt = self.prompt_tokens(request)
+        check_fits(len(prompt), self._reply_tokens(request), self.context_length)
+        return prompt
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -205,7 +193,7 @@ class LlamaEngine(Engine):
                 "seed": int(content_hash([sampling.seed, sample])[:8], 16),
             }
             if request.json_schema is not None:
-                body["json_schema"] = json.loads(request.json_schema)
+                body["json_schema"] = _parsed(request.json_schema)
             answer = self._complete(prompt, body)
             evaluated += _evaluated(answer)
             choice = answer["choices"][0]
@@ -227,7 +215,7 @@ class LlamaEngine(Engine):
         )
 
     def _score_labels(self, request: ScoreLabels, prompt: Tokens) -> Reply:
-        labels = [self._label(label) for label in request.labels]
+        labels = [self._text.label(label) for label in request.labels]
         seen, evaluated = {}, 0
         top: list[tuple[str, float]] = []
         for context, wanted in label_contexts(labels).items():
@@ -289,7 +277,7 @@ class LlamaEngine(Engine):
     @cached_property
     def _plain_token(self) -> int:
         """A token that is a whole character and ends nothing."""
-        return self._tokenize("A")[-1]
+        return self._text.tokenize("A")[-1]
 
     def _complete(self, prompt: Tokens, body: dict[str, Any]) -> dict[str, Any]:
         answer = self._server.handle_completions(
@@ -300,32 +288,14 @@ class LlamaEngine(Engine):
             raise EngineError(f"llama.cpp refused a request: {problem.get('message', problem)}")
         return cast("dict[str, Any]", answer)
 
-    # --- text and tokens ------------------------------------------------------------------------
-
-    def _render(self, messages: Sequence[Message]) -> str:
-        body = [{"role": message.role, "content": message.content} for message in messages]
-        return str(self._http.post("/apply-template", {"messages": body})["prompt"])
-
-    def _tokenize(self, text: str, *, special: bool = False, begin: bool = False) -> Tokens:
-        body = {"content": text, "parse_special": special, "add_special": begin}
-        return tuple(self._http.post("/tokenize", body)["tokens"])
-
-    def _label(self, label: str) -> Tokens:
-        if label not in self._label_cache:
-            header = self._render((Message(role="user", content="?"),))
-            self._label_cache[label] = label_tokens(
-                lambda text: self._tokenize(text, special=True), header, label
-            )
-        return self._label_cache[label]
-
     def _reply_tokens(self, request: Request) -> int:
         if isinstance(request, ScoreLabels):
-            return max(len(self._label(label)) for label in request.labels)
+            return max(len(self._text.label(label)) for label in request.labels)
         return cast("Generate", request).max_tokens
 
     # --- starting -------------------------------------------------------------------------------
 
-    def _start(self) -> tuple[Any, _Http]:
+    def _start(self) -> tuple[Any, LlamaText]:
         """Return the running server and the private line for its text services."""
         try:
             import xllamacpp
@@ -335,6 +305,7 @@ class LlamaEngine(Engine):
             ) from error
         folder = tempfile.mkdtemp(prefix="adjudge-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._device = "+".join(str(each["name"]) for each in xllamacpp.get_device_info())
         params = xllamacpp.CommonParams()
         params.model.path = str(self._path)
         params.n_ctx = self._context
@@ -359,64 +330,17 @@ class LlamaEngine(Engine):
                 f"llama.cpp cannot load {str(self._path)!r}: {error} "
                 "Is it a whole GGUF file of a causal language model, with memory to spare?"
             ) from error
-        http = _Http(server.listening_address)
-        weakref.finalize(self, http.close)
-        return server, http
+        text = LlamaText(server.listening_address, self._name)
+        weakref.finalize(self, text.close)
+        return server, text
 
 
-class _Http:
-    """Talks to llama.cpp's text services (templates, tokens), which have no other door."""
-
-    def __init__(self, address: str) -> None:
-        if address.startswith("unix://"):
-            self._connection: http.client.HTTPConnection = _UnixConnection(address[7:])
-        else:
-            self._connection = http.client.HTTPConnection(address.removeprefix("http://"))
-
-    def get(self, path: str) -> dict[str, Any]:
-        return self._exchange("GET", path, None)
-
-    def post(self, path: str, body: object) -> dict[str, Any]:
-        return self._exchange("POST", path, json.dumps(body))
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def _exchange(self, method: str, path: str, body: str | None) -> dict[str, Any]:
-        try:
-            response, text = self._once(method, path, body)
-        except (http.client.HTTPException, OSError):  # it closes a line that was idle: dial again
-            self._connection.close()
-            try:
-                response, text = self._once(method, path, body)
-            except (http.client.HTTPException, OSError) as error:
-                raise EngineError(f"llama.cpp does not answer {path}: {error!r}") from error
-        if response.status != http.client.OK:
-            raise EngineError(f"llama.cpp answered {path} with {response.status}: {text[:300]!r}")
-        return cast("dict[str, Any]", json.loads(text))
-
-    def _once(
-        self, method: str, path: str, body: str | None
-    ) -> tuple[http.client.HTTPResponse, bytes]:
-        self._connection.request(method, path, body, {"Content-Type": "application/json"})
-        response = self._connection.getresponse()
-        return response, response.read()
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """An HTTP connection over a Unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost")
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        try:
-            self.sock.connect(self._path)
-        except OSError:
-            self.sock.close()
-            raise
+def _parsed(json_schema: str) -> Any:
+    """Return a JSON schema as what its text says."""
+    try:
+        return json.loads(json_schema)
+    except ValueError as error:
+        raise EngineError(f"the JSON schema is not JSON: {error}") from error
 
 
 def _evaluated(answer: Mapping[str, Any]) -> int:

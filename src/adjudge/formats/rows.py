@@ -108,10 +108,16 @@ def check_suffix(path: Path) -> None:
         raise ConfigError(f"{str(path)!r}: the file's suffix must be {', '.join(SUFFIXES)}")
 
 
-def check_writable(path: str | Path) -> None:
-    """Raise ConfigError if `path` cannot be written, before there is anything to write."""
+def check_writable(path: str | Path, *, never: Iterable[str | Path] = ()) -> None:
+    """Raise ConfigError if `path` cannot be written, before there is anything to write.
+
+    It may not be one of the files in `never`: what is read must not be written over.
+    """
     path = Path(path)
     check_suffix(path)
+    for other in map(Path, never):
+        if path.resolve() == other.resolve():
+            raise ConfigError(f"{str(path)!r} is read from and would be overwritten: name another")
     if path.is_dir():
         raise ConfigError(f"{str(path)!r} is a folder: name a file in it")
     if not path.parent.is_dir():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from adjudge.prompts.template import PromptSet
 from adjudge.schema import (
     Capability,
     Generated,
@@ -24,8 +26,9 @@ from adjudge.schema import (
 Steps = Generator[Sequence[Request], Sequence[Reply], Judgment]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Judge(ABC):
-    """A scoring method.
+    """A scoring method; its fields are its prompts and its options.
 
     A judge sees no client, thread, clock or file: it yields batches of requests and is sent one
     reply for each, in order. Failed requests never reach it. All its randomness comes from seeds
@@ -37,15 +40,31 @@ class Judge(ABC):
     #: Where the method is published.
     url: ClassVar[str]
 
+    prompts: PromptSet
+    seed: int = 0
+
     @property
     @abstractmethod
     def needs(self) -> frozenset[Capability]:
         """What the engine must serve for this judge as configured."""
 
     @property
-    @abstractmethod
     def signature(self) -> Mapping[str, str]:
-        """The options that make this judge's numbers what they are, in printing order."""
+        """Every option, and the prompts: what makes this judge's numbers what they are."""
+        options = {each.name: getattr(self, each.name) for each in fields(self)}
+        prompts, seed = options.pop("prompts"), options.pop("seed")
+        return {
+            "judge": self.name,
+            **{name: f"{v:g}" if isinstance(v, float) else str(v) for name, v in options.items()},
+            "prompt": prompts.reference,
+            **self.conventions,
+            "seed": str(seed),
+        }
+
+    @property
+    def conventions(self) -> Mapping[str, str]:
+        """What else belongs into the signature though it is no option."""
+        return {}
 
     @abstractmethod
     def judge(self, item: Item) -> Steps:

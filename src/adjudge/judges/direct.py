@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -16,9 +15,7 @@ from adjudge.judges.base import (
     generated,
     judgment,
     label_scores,
-    softmax,
 )
-from adjudge.prompts.template import PromptSet
 from adjudge.prompts.verdict import parse_score
 from adjudge.schema import (
     Capability,
@@ -37,9 +34,10 @@ class DirectJudge(Judge):
     """Scores a response by the number that the model gives it.
 
     In the mode ``logprobs`` the value is the expected score ``sum_s s p(s)`` over the labels of
-    the scale, with ``p`` renormalised over them (Liu et al. 2023, G-Eval, equation 1). In the
-    mode ``sampled`` it is the mean of the parsed scores of `samples` written answers; answers
-    that cannot be parsed are counted in the evidence and left out of the mean.
+    the scale, with ``p`` renormalised over them (Liu et al. 2023, G-Eval, equation 1); where the
+    tokens of "1" begin those of "10", the mass of "10" does not count for "1". In the mode
+    ``sampled`` it is the mean of the parsed scores of `samples` written answers; answers that
+    cannot be parsed are counted in the evidence and left out of the mean.
 
     Parameters
     ----------
@@ -60,8 +58,6 @@ class DirectJudge(Judge):
     name: ClassVar[str] = "direct"
     url: ClassVar[str] = "https://arxiv.org/abs/2303.16634"
 
-    prompts: PromptSet
-    seed: int = 0
     mode: Literal["logprobs", "sampled"] = "logprobs"
     samples: int = 1
     temperature: float = 1.0
@@ -85,15 +81,6 @@ class DirectJudge(Judge):
         wanted = Capability.SCORE_LABELS if self.mode == "logprobs" else Capability.GENERATE
         return frozenset({wanted})
 
-    @property
-    def signature(self) -> Mapping[str, str]:
-        """See `Judge.signature`."""
-        fields = {"judge": self.name, "mode": self.mode}
-        if self.mode == "sampled":
-            fields |= {"samples": str(self.samples), "draw": f"t{self.temperature:g}"}
-            fields |= {"seed": str(self.seed)}
-        return fields | {"prompt": self.prompts.reference, "scale": str(self.scale)}
-
     def judge(self, item: Item) -> Steps:
         """Ask once for the score's distribution, or for `samples` written scores."""
         if not item.response.strip():
@@ -113,7 +100,7 @@ class DirectJudge(Judge):
                 coverage=reply.coverage,
                 evidence={"top_tokens": [list(reply.top_tokens)]},
             )
-        probabilities = softmax(reply.logprobs)
+        probabilities = np.array(reply.masses) / sum(reply.masses)
         value = float(probabilities @ np.array(scores))
         return judgment(
             item,

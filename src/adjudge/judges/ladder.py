@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -19,7 +20,6 @@ from adjudge.judges.base import (
     label_scores,
     softmax,
 )
-from adjudge.prompts.template import PromptSet
 from adjudge.schema import (
     Capability,
     Completion,
@@ -78,8 +78,6 @@ class LadderJudge(Judge):
     name: ClassVar[str] = "ladder"
     url: ClassVar[str] = "https://arxiv.org/abs/2509.05440"
 
-    prompts: PromptSet
-    seed: int = 0
     rungs: int = 5
     temperature: float = 0.7
     top_p: float = 0.9
@@ -94,18 +92,9 @@ class LadderJudge(Judge):
         return frozenset({Capability.GENERATE, Capability.SCORE_LABELS})
 
     @property
-    def signature(self) -> Mapping[str, str]:
-        """See `Judge.signature`."""
-        return {
-            "judge": self.name,
-            "rungs": str(self.rungs),
-            "labels": "/".join(LABELS),
-            "values": "linear15",
-            "prompt": self.prompts.reference,
-            "draw": f"t{self.temperature:g},p{self.top_p:g}",
-            "seed": str(self.seed),
-            "scale": "1-5",
-        }
+    def conventions(self) -> Mapping[str, str]:
+        """See `Judge.conventions`."""
+        return {"labels": "/".join(LABELS), "rung_scores": "linear15", "scale": "1-5"}
 
     def judge(self, item: Item) -> Steps:
         """Write the ladder of the item's source, then compare the response with each rung."""
@@ -148,6 +137,10 @@ class LadderJudge(Judge):
         self, source: Source, criterion: Criterion
     ) -> Generator[Sequence[Request], Sequence[Reply], Ladder]:
         """Write the rungs of a source for a criterion, level by level.
+
+        The draws depend on the seed, the source's text, the criterion and the rung's place, so
+        that all responses of a source share one ladder and ladders of more rungs contain those
+        of fewer.
 
         A rung that comes out empty or equal to a neighbour is drawn once more with another
         seed. If it fails again, the ladder is given back with the problem and what is there.
@@ -195,7 +188,9 @@ class LadderJudge(Judge):
         else:
             quality = "worst possible" if rung == 1 else "best possible"
             messages = self.prompts.render("extreme", data, criterion=criterion, quality=quality)
-        seed = derived_seed(self.seed, source.hash, criterion.name, self.rungs, rung, attempt)
+        # By its place, not its number: ladders of 3, 5 and 9 rungs are nested.
+        place = Fraction(rung - 1, self.rungs - 1)
+        seed = derived_seed(self.seed, source.hash, criterion.name, place, attempt)
         sampling = Sampling(temperature=self.temperature, top_p=self.top_p, seed=seed)
         limit = int(self.prompts.settings["max_tokens"])
         return Generate(messages=messages, max_tokens=limit, sampling=sampling)
@@ -262,6 +257,8 @@ def _problem(text: str, neighbours: Sequence[int], written: Mapping[int, str]) -
     """Return what is wrong with a rung, or an empty string."""
     if not text:
         return "empty"
+    if re.search(r"</?think", text):
+        return "reasoning about the task instead of a text"
     words = text.casefold().split()
     for rung in neighbours:
         if rung in written and written[rung].casefold().split() == words:

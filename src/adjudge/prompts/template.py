@@ -22,9 +22,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from adjudge.errors import ConfigError, DataError
 from adjudge.registry import unknown_name
-from adjudge.schema import Message
+from adjudge.schema import TASKS, Message
 
-TASKS = ("summarization", "dialogue", "story", "instruction")
 _TAG = re.compile(r"</?([^\W\d][\w-]*)>")
 _FAILURES = (TemplateError, TypeError, ValueError, AttributeError, ArithmeticError)
 _ENVIRONMENT = ImmutableSandboxedEnvironment(

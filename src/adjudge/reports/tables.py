@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from time import localtime, strftime
@@ -73,35 +72,21 @@ def systems_table(summary: Summary) -> Table:
     return made
 
 
-def summary_lines(summary: Summary) -> list[str]:
-    """Return counts per status and the mean coverage."""
-    statuses = ", ".join(f"{name} {n}" for name, n in sorted(summary.statuses.items()))
-    return [f"status: {statuses or 'none'}; mean coverage: {number(summary.mean_coverage, 3)}"]
-
-
-def failure_lines(judgments: Iterable[Judgment], most: int = 5) -> list[str]:
-    """Return why items have no score, for the first few of them."""
-    failed = [each for each in judgments if each.status is not Status.OK]
+def summary_lines(summary: Summary, most: int = 5) -> list[str]:
+    """Return why items have no score, counts per status and the mean coverage."""
     lines = [
-        f"no score for {each.item_id} ({each.status.value}): {_reason(each)}"
-        for each in failed[:most]
+        f"no score for {len(ids)} ({', '.join(ids[:2])}{', ...' * (len(ids) > 2)}): {status}: {why}"
+        for status, why, ids in summary.no_scores[:most]
     ]
-    return lines + [f"... and {len(failed) - most} more"] * (len(failed) > most)
-
-
-def _reason(judgment: Judgment) -> str:
-    """Return in words what the evidence of a failure says."""
-    evidence = judgment.evidence
-    if problems := evidence.get("problems"):
-        return "; ".join(f"rung {rung} is {why}" for rung, why in problems.items())
-    if error := evidence.get("error"):
-        return str(error)
-    if top := evidence.get("top_tokens"):
-        wanted = ", ".join(f"{token!r} ({math.exp(value):.0%})" for token, value in top[0])
-        return f"the model would rather say {wanted or 'something else'}"
-    if texts := evidence.get("texts"):
-        return f"the model said {texts[0]!r}"
-    return "there is nothing to judge" if not evidence else str(evidence)
+    if len(summary.no_scores) > most:
+        lines.append(f"... and {len(summary.no_scores) - most} more reasons")
+    if summary.n_unparsed:
+        lines.append(f"{count(summary.n_unparsed)} sampled answers could not be read")
+    if summary.n_inexact:
+        lines.append(f"{count(summary.n_inexact)} scores rest on bounds of label log-probs")
+    statuses = ", ".join(f"{name} {n}" for name, n in sorted(summary.statuses.items()))
+    coverage = number(summary.mean_coverage, 3)
+    return [*lines, f"status: {statuses or 'none'}; mean coverage: {coverage}"]
 
 
 def cost_lines(counters: Counters, seconds: float) -> list[str]:
@@ -120,9 +105,9 @@ def plan_lines(plan: Plan) -> list[str]:
     lines = [
         f"{count(plan.n_items)} items; {count(plan.n_stored)} replies are in the store already",
         f"{count(plan.n_calls)} model calls to make: {count(plan.n_generations)} generations, "
-        f"{count(plan.n_comparisons)} label scorings",
+        f"{count(plan.n_label_scorings)} label scorings",
         f"prompt tokens: {about}{count(plan.total_tokens)} in all, "
-        f"{about}{count(plan.unique_tokens)} unique; at most {count(plan.written_tokens)} written",
+        f"{about}{count(plan.unique_tokens)} unique; up to {count(plan.written_tokens)} written",
     ]
     if plan.estimated:
         lines.append("~ rests on texts that are not written yet; they count in full length")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from adjudge.errors import ConfigError
-from adjudge.registry import checked_fields
+from adjudge.registry import unknown_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,5 +81,41 @@ def load_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
     if isinstance(values.get("criterion"), str):
         values["criterion"] = [values["criterion"]]
     given = checked_fields(RunConfig, values, what="key", where=f"{path}: ")
-    flagged = {name: value for name, value in flags.items() if value is not None}
+    flagged = {name: value for name, value in flags.items() if value not in (None, [])}
     return RunConfig(**given | checked_fields(RunConfig, flagged, what="flag"))
+
+
+def checked_fields(
+    kind: type, values: Mapping[str, Any], *, what: str, where: str = ""
+) -> dict[str, Any]:
+    """Return values turned into what the fields of a dataclass are; text is read as such.
+
+    Raises
+    ------
+    ConfigError
+        If a name is not a field or a value cannot be read as the field's type; `what` says
+        what the names are, `where` what the message begins with.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in _names(kind)}
+    checked = {}
+    for name, value in values.items():
+        if name not in hints:
+            raise unknown_name(what, name, hints, where=where)
+        try:
+            # Text, as flags and options are, may be read as a number; other things stay what
+            # they are, but that TOML has lists where we have tuples.
+            exact = tuple(value) if isinstance(value, list) else value
+            checked[name] = TypeAdapter(hints[name]).validate_python(
+                exact, strict=not isinstance(value, str)
+            )
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"]
+            raise ConfigError(f"{where}{what} {name!r}: {problem}, not {value!r}") from error
+    return checked
+
+
+def _names(kind: type) -> set[str]:
+    """Return the names of a dataclass's fields."""
+    return {each.name for each in fields(kind)}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from adjudge.engines.base import Engine, check_fits
+from adjudge.engines.base import Engine
 from adjudge.engines.prefix import prefix_plan
+from adjudge.errors import ConfigError
 from adjudge.judges.base import Judge
 from adjudge.runs.runner import collect, units
 from adjudge.runs.store import Store
@@ -43,13 +44,14 @@ class Plan(NamedTuple):
         Items to judge.
     n_stored
         Requests whose replies the store holds.
-    n_generations, n_comparisons
-        Calls to make: texts to write, and label log-probs to ask for.
+    n_generations, n_label_scorings
+        Calls to make: texts to write, and label log-probs to ask for. A rung that has to be
+        drawn again adds one.
     total_tokens, unique_tokens
-        Prompt tokens of the calls, and what is left of them when shared beginnings are
-        evaluated once; None if the engine cannot tell.
+        Prompt tokens of the calls, and the edges of their prefix tree: what must be evaluated
+        at least. None if the engine cannot tell.
     written_tokens
-        Tokens to be written at most.
+        Tokens that the texts to write may have together.
     estimated
         Whether some prompts rest on text that is not written yet.
     """
@@ -57,7 +59,7 @@ class Plan(NamedTuple):
     n_items: int
     n_stored: int
     n_generations: int
-    n_comparisons: int
+    n_label_scorings: int
     total_tokens: int | None
     unique_tokens: int | None
     written_tokens: int
@@ -66,7 +68,7 @@ class Plan(NamedTuple):
     @property
     def n_calls(self) -> int:
         """Calls to make."""
-        return self.n_generations + self.n_comparisons
+        return self.n_generations + self.n_label_scorings
 
 
 def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> Iterator[Planned]:
@@ -116,7 +118,7 @@ def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) 
         n_items=len(counted),
         n_stored=n_stored,
         n_generations=len(generations),
-        n_comparisons=len(to_ask) - len(generations),
+        n_label_scorings=len(to_ask) - len(generations),
         total_tokens=tree.total_tokens if tree else None,
         unique_tokens=tree.unique_tokens if tree else None,
         written_tokens=sum(request.max_tokens for request in generations),
@@ -125,24 +127,18 @@ def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) 
 
 
 def check_prompts(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> None:
-    """Raise ConfigError if a prompt of the run cannot fit the engine's context.
+    """Raise ConfigError if the engine would refuse a request of the run.
 
-    Texts that are not written yet count as long as allowed. A token is at least one byte, so
-    only prompts with more bytes than the context has tokens are tokenized.
+    Texts that are not written yet count as long as allowed.
     """
-    context = engine.context_length
-    if context is None:
-        return
     for request, stored, guessed in planned(judge, items, engine, store):
-        reply = request.max_tokens if isinstance(request, Generate) else 1
-        n_bytes = sum(len(message.content.encode()) for message in request.messages)
-        if stored or n_bytes + reply <= context // 2:
+        if stored:
             continue
-        prompt = engine.prompt_tokens(request)
-        if prompt is not None:
-            counted = " (texts not written yet count in full)" if guessed else ""
-            hint = f"shorten the source or load the model with more context{counted}"
-            check_fits(len(prompt), reply, context, hint=hint)
+        try:
+            engine.check(request)
+        except ConfigError as error:
+            counted = "; texts that are not written yet count in full length" if guessed else ""
+            raise ConfigError(f"{error}{counted}") from error
 
 
 def _stand_in(request: Request) -> Reply:
@@ -151,6 +147,11 @@ def _stand_in(request: Request) -> Reply:
         text = f"{request.id[:8]} {'word ' * request.max_tokens}".strip()
         completion = Completion(text=text, finish_reason="stop", n_tokens=request.max_tokens)
         return Generated(request_id=request.id, completions=(completion,))
-    assert isinstance(request, ScoreLabels)
-    n = len(request.labels)
-    return LabelScores(request_id=request.id, logprobs=(0.0,) * n, n_tokens=(1,) * n, coverage=1.0)
+    n = len(cast("ScoreLabels", request).labels)
+    return LabelScores(
+        request_id=request.id,
+        logprobs=(0.0,) * n,
+        masses=(1 / n,) * n,
+        n_tokens=(1,) * n,
+        coverage=1.0,
+    )

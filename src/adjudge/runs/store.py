@@ -22,9 +22,9 @@ from adjudge.schema import (
     reply_to_json,
 )
 
-#: Marks a file as ours ("adju"), and the seconds to wait for others who use it.
+#: Marks a file as ours ("adju"), and how many seconds to wait for others who use it.
 APPLICATION_ID = 0x61646A75
-PATIENCE = 30.0
+BUSY_TIMEOUT = 30.0
 #: Numbered by their place, append-only: a store of version n has had the first n of them.
 MIGRATIONS = (
     """
@@ -84,7 +84,7 @@ class Store:
     def __init__(self, path: str | Path = ":memory:") -> None:
         self.path = str(path)
         try:
-            self._db = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+            self._db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT, isolation_level=None)
         except sqlite3.Error as error:
             raise self._error("cannot be opened as a store", error) from error
         try:
@@ -135,7 +135,7 @@ class Store:
     def _write_ahead(self) -> None:
         """Switch to write-ahead logging, which lets others read while one writes."""
         self._db.execute("PRAGMA synchronous = NORMAL")
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + BUSY_TIMEOUT
         while True:  # SQLite does not wait by itself for another opener to finish this switch
             try:
                 self._db.execute("PRAGMA journal_mode = WAL")

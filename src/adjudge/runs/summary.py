@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from statistics import fmean
@@ -20,31 +21,86 @@ class SystemMean(NamedTuple):
     n: int
 
 
+class NoScore(NamedTuple):
+    """Items that have no score for the same reason."""
+
+    status: str
+    reason: str
+    item_ids: tuple[str, ...]
+
+
 class Summary(NamedTuple):
-    """Counts and means over the judgments of a run."""
+    """Counts and means over the judgments of a run.
+
+    Attributes
+    ----------
+    systems
+        Mean per system and criterion, in order of appearance.
+    statuses
+        Judgments per status.
+    mean_coverage
+        Over the judgments that have one, in [0, 1].
+    no_scores
+        Failures by reason, in order of appearance.
+    n_unparsed
+        Sampled answers that were left out of the scores because they could not be read.
+    n_inexact
+        Scores that rest on bounds of label log-probs.
+    """
 
     systems: tuple[SystemMean, ...]
     statuses: dict[str, int]
     mean_coverage: float | None
+    no_scores: tuple[NoScore, ...] = ()
+    n_unparsed: int = 0
+    n_inexact: int = 0
 
 
 def summarize(judgments: Iterable[Judgment]) -> Summary:
-    """Return means per system and criterion in order of appearance, and counts per status."""
+    """Return means per system and criterion, counts, and why items have no score."""
     values: dict[tuple[str, str], list[float]] = {}
     counts: Counter[tuple[str, str]] = Counter()
     statuses: Counter[str] = Counter()
     coverages: list[float] = []
+    failed: dict[tuple[str, str], list[str]] = {}
+    n_unparsed = n_inexact = 0
     for judgment in judgments:
         key = (judgment.system, judgment.criterion)
         scored = values.setdefault(key, [])
         counts[key] += 1
         statuses[judgment.status.value] += 1
-        if judgment.status is Status.OK and judgment.value is not None:
+        if judgment.status is not Status.OK:
+            why = (judgment.status.value, reason(judgment))
+            failed.setdefault(why, []).append(judgment.item_id)
+        elif judgment.value is not None:
             scored.append(judgment.value)
+            n_unparsed += judgment.evidence.get("unparsed", 0)
+            n_inexact += judgment.evidence.get("exact") is False
         if judgment.coverage is not None:
             coverages.append(judgment.coverage)
-    systems = tuple(
-        SystemMean(*key, fmean(scored) if scored else None, len(scored), counts[key])
-        for key, scored in values.items()
+    return Summary(
+        systems=tuple(
+            SystemMean(*key, fmean(scored) if scored else None, len(scored), counts[key])
+            for key, scored in values.items()
+        ),
+        statuses=dict(statuses),
+        mean_coverage=fmean(coverages) if coverages else None,
+        no_scores=tuple(NoScore(*why, tuple(ids)) for why, ids in failed.items()),
+        n_unparsed=n_unparsed,
+        n_inexact=n_inexact,
     )
-    return Summary(systems, dict(statuses), fmean(coverages) if coverages else None)
+
+
+def reason(judgment: Judgment) -> str:
+    """Return in words why a judgment has no value."""
+    evidence = judgment.evidence
+    if problems := evidence.get("problems"):
+        return "; ".join(f"rung {rung} is {why}" for rung, why in problems.items())
+    if error := evidence.get("error"):
+        return str(error)
+    if top := evidence.get("top_tokens"):
+        wanted = ", ".join(f"{token!r} ({math.exp(value):.0%})" for token, value in top[0])
+        return f"the model would rather say {wanted or 'something else'}"
+    if texts := evidence.get("texts"):
+        return f"the model said {texts[0]!r}"
+    return "there is nothing to judge"

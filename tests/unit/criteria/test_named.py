@@ -9,8 +9,7 @@ import pytest
 
 from adjudge.criteria.named import load_criterion, named_criteria
 from adjudge.errors import ConfigError, DataError
-from adjudge.prompts.template import TASKS
-from adjudge.schema import Criterion
+from adjudge.schema import TASKS, Criterion
 
 TWO = """
 [wit]

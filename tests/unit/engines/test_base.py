@@ -257,11 +257,26 @@ def test_one_token_too_many_is_told_with_the_numbers(prompt: int, reply: int) ->
     with pytest.raises(
         ConfigError,
         match=f"a prompt of {prompt} tokens and up to {reply} tokens of reply do not fit "
-        "the context of 100 tokens$",
+        "the context of 100 tokens; shorten the source or load the model with more$",
     ):
         check_fits(prompt, reply, 100)
 
 
-def test_the_hint_comes_last() -> None:
-    with pytest.raises(ConfigError, match=r"context of 100 tokens; shorten the source$"):
-        check_fits(200, 1, 100, hint="shorten the source")
+def test_a_label_that_begins_another_has_its_mass_taken_off() -> None:
+    """A model that is certain of 10, which this tokenizer writes as 1 and 0."""
+    one, ten, two = (1,), (1, 0), (2,)
+    seen = {(): shown({1: 0.9, 2: 0.1}), (1,): shown({0: 0.8})}
+    request = ScoreLabels(messages=(), labels=("1", "10", "2"))
+    reply = score_labels(request, [one, ten, two], seen, top_tokens=[], usage=Usage())
+    assert reply.masses == pytest.approx((0.9 * 0.2, 0.9 * 0.8, 0.1))
+    assert reply.coverage == pytest.approx(1.0)
+    assert reply.logprobs == pytest.approx((math.log(0.9), math.log(0.72), math.log(0.1)))
+
+
+def test_nested_extensions_are_taken_off_once() -> None:
+    labels = [(1,), (1, 2), (1, 2, 3)]
+    seen = {(): shown({1: 0.8}), (1,): shown({2: 0.5}), (1, 2): shown({3: 0.25})}
+    request = ScoreLabels(messages=(), labels=("a", "ab", "abc"))
+    reply = score_labels(request, labels, seen, top_tokens=[], usage=Usage())
+    assert reply.masses == pytest.approx((0.4, 0.3, 0.1))
+    assert sum(reply.masses) == pytest.approx(reply.coverage) == pytest.approx(0.8)

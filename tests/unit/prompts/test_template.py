@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjudge.errors import ConfigError, DataError
-from adjudge.prompts.template import TASKS, PromptSet, load_prompts
-from adjudge.schema import Criterion, Message, Scale
+from adjudge.prompts.template import PromptSet, load_prompts
+from adjudge.schema import TASKS, Criterion, Message, Scale
 
 CONTENT = b"""
 id = "own/story"

@@ -40,7 +40,9 @@ WRITTEN = Generated(
     completions=(Completion(text="ä\n'\"", finish_reason="stop", n_tokens=3),),
     usage=Usage(prompt_tokens=5, evaluated_tokens=4, generated_tokens=3),
 )
-SCORED = LabelScores(request_id=SCORE.id, logprobs=(-0.5, -1.5), n_tokens=(1, 2), coverage=0.8)
+SCORED = LabelScores(
+    request_id=SCORE.id, logprobs=(-0.5, -1.5), masses=(0.6, 0.2), n_tokens=(1, 2), coverage=0.8
+)
 SIGNATURE = Signature({"judge": "ladder", "model": "m"})
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjudge.runs.summary import SystemMean, summarize
+from adjudge.runs.summary import Summary, SystemMean, summarize
 from adjudge.schema import Judgment, Status
 
 
@@ -77,7 +77,7 @@ def test_coverage_is_averaged_where_labels_were_scored() -> None:
 
 def test_nothing_has_no_means() -> None:
     summary = summarize([])
-    assert summary == ((), {}, None)
+    assert summary == Summary(systems=(), statuses={}, mean_coverage=None)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(list(Status))), max_size=20))

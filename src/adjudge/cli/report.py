@@ -1,0 +1,30 @@
+"""What is printed of judgments, wherever they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from adjudge.schema import Judgment
+
+
+def print_judgments(console: Console, judgments: Sequence[Judgment], after: Iterable[str]) -> None:
+    """Print a table of judgments, the means of systems, what failed and some lines after it."""
+    from adjudge.reports import tables
+    from adjudge.runs.summary import summarize
+
+    summary = summarize(judgments)
+    console.print(tables.judgments_table(judgments))
+    if len(judgments) > tables.MAX_ROWS:
+        console.print(f"... and {len(judgments) - tables.MAX_ROWS} more")
+    console.print(tables.systems_table(summary))
+    print_lines(console, [*tables.summary_lines(summary), *after])
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print lines as they are: not wrapped, not read as markup."""
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
