@@ -28,7 +28,7 @@ test: $(STAMPS)/test
 
 test-all: $(STAMPS)/test-all
 	@$(BIN)/adjudge models pull $(MODEL)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --no-missing-backends
 
 check: $(STAMPS)/check
 	$(BIN)/ruff format --check .
@@ -43,7 +43,8 @@ $(STAMPS)/check: EXTRAS := test,check
 $(STAMPS)/%: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || { $(PYTHON) -c $(CHECK_PYTHON) && $(PYTHON) -m venv .venv; }
 	@mkdir -p $(STAMPS)
-	$(INSTALL) -e '.[$(EXTRAS)]'
+	$(INSTALL) hatchling editables
+	$(INSTALL) --no-build-isolation -e '.[$(EXTRAS)]'
 	@touch $@
 
 clean:

@@ -1,13 +1,15 @@
 """Comparisons per second with the prefix plan and without it, measured in one run.
 
 One article of 450 words x 5 rungs x 16 targets, the ladder judge's own comparison prompts, on
-the embedded model with all cores: first in depth-first order with the shared beginnings kept,
-then every prompt from its first token. Prints both speeds, their ratio, the tokens in all,
-unique and evaluated, and the largest difference between the log-probs of the two ways.
+the embedded model with all cores, in three ways: in depth-first order with what neighbours share
+kept (the plan); one target after the other, with what neighbours share kept; and every
+comparison from its first token (nothing kept between comparisons, but between the labels of
+one). Prints the speeds, their ratios, the tokens in all, unique and evaluated, and the largest
+difference between the log-probs of the first and the last way.
 
     python benchmarks/prefix_sharing.py [--model smollm2-135m] [--every 1]
 
-``--every N`` runs only every N-th comparison without the plan, to save time.
+``--every N`` runs only every N-th comparison of the last way, to save time.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from adjudge.criteria.named import load_criterion
@@ -55,14 +57,22 @@ def comparisons() -> list[ScoreLabels]:
 
 
 def timed(
-    engine: LlamaEngine, requests: Sequence[ScoreLabels]
+    engine: LlamaEngine, batches: Sequence[Sequence[ScoreLabels]]
 ) -> tuple[float, dict[str, LabelScores]]:
     """Return comparisons per second, and the replies."""
     started = time.perf_counter()
     replies = {
-        reply.request_id: reply for reply in engine.run(requests) if isinstance(reply, LabelScores)
+        reply.request_id: reply
+        for batch in batches
+        for reply in engine.run(batch)
+        if isinstance(reply, LabelScores)
     }
-    return len(requests) / (time.perf_counter() - started), replies
+    return len(replies) / (time.perf_counter() - started), replies
+
+
+def evaluated(replies: Mapping[str, LabelScores]) -> int:
+    """Return how many prompt tokens were evaluated for the replies."""
+    return sum(reply.usage.evaluated_tokens for reply in replies.values())
 
 
 def main() -> None:
@@ -76,13 +86,16 @@ def main() -> None:
 
     engine = LlamaEngine(path, name=name)
     tree = prefix_plan([engine.prompt_tokens(request) for request in requests])
-    fast, shared = timed(engine, requests)
+    fast, shared = timed(engine, [requests])
+    engine.close()
+    engine = LlamaEngine(path, name=name)
+    by_target = [[each] for start in range(TARGETS) for each in requests[start::TARGETS]]
+    kept, unplanned = timed(engine, by_target)
     engine.close()
     engine = LlamaEngine(path, name=name, reuse=False)
-    slow, apart = timed(engine, requests[:: arguments.every])
+    slow, apart = timed(engine, [[each] for each in requests[:: arguments.every]])
     engine.close()
 
-    evaluated = sum(reply.usage.evaluated_tokens for reply in shared.values())
     difference = max(
         abs(a - b)
         for key, reply in apart.items()
@@ -90,12 +103,18 @@ def main() -> None:
     )
     print(f"model {name}; {len(requests)} comparisons of one {WORDS}-word article")
     print(
-        f"tokens: {tree.total_tokens} in all, {tree.unique_tokens} unique, {evaluated} evaluated "
-        f"({evaluated / tree.unique_tokens:.3f} x unique)"
+        f"tokens: {tree.total_tokens} in all, {tree.unique_tokens} unique, "
+        f"{evaluated(shared)} evaluated ({evaluated(shared) / tree.unique_tokens:.3f} x unique)"
     )
-    print(f"with the plan:    {fast:.3f} comparisons/s")
-    print(f"without the plan: {slow:.3f} comparisons/s ({len(apart)} of them run)")
-    print(f"ratio: {fast / slow:.2f}")
+    print(f"with the plan:                  {fast:.3f} comparisons/s")
+    print(
+        f"target by target, cache kept:   {kept:.3f} comparisons/s, "
+        f"{evaluated(unplanned)} tokens evaluated; ratio {fast / kept:.2f}"
+    )
+    print(
+        f"every one from its first token: {slow:.3f} comparisons/s "
+        f"({len(apart)} of them run); ratio {fast / slow:.2f}"
+    )
     print(f"largest difference of a log-prob: {difference:.2e}")
 
 

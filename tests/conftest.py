@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,33 @@ if TYPE_CHECKING:
     from adjudge.engines.llama import LlamaEngine
 
 MODEL = "smollm2-135m"
+#: Begins the reason of every skip that an installation would prevent.
+MISSING = "not installed"
 settings.register_profile("tests", deadline=None, database=None, max_examples=60)
 settings.load_profile("tests")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the flag of `make test-all`."""
+    parser.addoption(
+        "--no-missing-backends",
+        action="store_true",
+        help="fail tests that would be skipped because something is not installed",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn such skips into failures where the flag is given."""
+    report = yield
+    if report.skipped and item.config.getoption("--no-missing-backends"):
+        reason = str(report.longrepr)
+        if MISSING in reason:
+            report.outcome = "failed"
+            report.longrepr = f"skipped, but nothing may be missing: {reason}"
+    return report
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +65,10 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 def embedded_model() -> Path:
     """The file of the embedded model."""
     if importlib.util.find_spec("xllamacpp") is None:
-        pytest.skip("xllamacpp is not installed: pip install 'adjudge[llama]'")
+        pytest.skip(f"{MISSING}: xllamacpp; pip install 'adjudge[llama]'")
     path = cached_path(MODEL)
     if not path.exists():
-        pytest.skip(f"{MODEL} is not in the cache: adjudge models pull {MODEL}")
+        pytest.skip(f"{MISSING}: {MODEL}; adjudge models pull {MODEL}")
     return path
 
 

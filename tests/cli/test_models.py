@@ -23,6 +23,7 @@ from adjudge.engines.models import (
     resolve,
 )
 from adjudge.errors import ConfigError
+from tests.conftest import MISSING
 
 NAME = "smollm2-135m"
 
@@ -186,7 +187,7 @@ def test_a_failing_download_says_why(cache: Path, monkeypatch: pytest.MonkeyPatc
 def test_hub_references_are_fetched_by_the_hub_library(
     tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
+    hub = pytest.importorskip("huggingface_hub", reason=f"{MISSING}: huggingface_hub")
     asked = []
 
     def fetch(repo: str, file: str) -> str:
