@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from adjudge.cli.main import main
+from adjudge.prompts.template import load_prompts
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -58,12 +59,16 @@ def test_the_flags_of_every_command_exist(
 
 
 def test_files_that_are_named_are_there() -> None:
-    for name in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+    for name in re.findall(r"\]\((?!http)([^)#]+)[^)]*\)", README):
         assert (ROOT / name).exists(), name
     for command in commands():
         for word in shlex.split(command, comments=True):
             if word.startswith("examples/"):
                 assert (ROOT / word).exists(), word
+
+
+def test_the_output_that_is_shown_is_that_of_the_prompts_there_are() -> None:
+    assert f"prompt:{load_prompts('ladder', 'summarization').reference}" in README
 
 
 def test_it_is_short() -> None:
