@@ -31,7 +31,7 @@ ROWS = {
 AT_TOP = {
     -1: set(),
     0: {"numpy"},
-    1: {"numpy", "jinja2"},
+    1: {"numpy", "jinja2"},  # scipy only inside functions
     2: {"numpy"},
     3: {"numpy"},
     4: {"numpy"},
