@@ -61,4 +61,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_EXPORTS])
+    return sorted([*_EXPORTS, "__all__", "__doc__", "__file__", "__name__", "__path__"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +11,8 @@ from adjudge import registry
 from adjudge.criteria.named import load_criterion
 from adjudge.engines.base import Engine
 from adjudge.errors import ConfigError
-from adjudge.formats.rows import ResponseRow
+from adjudge.formats.rows import ResponseRow, is_unicode
+from adjudge.formats.scores import score_row
 from adjudge.judges.base import Judge
 from adjudge.prompts.template import load_prompts
 from adjudge.runs.config import checked_fields
@@ -39,6 +40,10 @@ class Scores(NamedTuple):
         return np.array(
             [np.nan if each.value is None else each.value for each in self.judgments], dtype=float
         )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per judgment, as files of scores have them: for a data frame."""
+        return [score_row(each) for each in self.judgments]
 
 
 class BoundJudge:
@@ -79,7 +84,7 @@ class BoundJudge:
         self,
         *,
         sources: Sequence[str],
-        responses: Sequence[str],
+        responses: Sequence[str | None],
         systems: Sequence[str] | None = None,
         store: str | Path | Store = ":memory:",
     ) -> Scores:
@@ -90,7 +95,7 @@ class BoundJudge:
         sources
             What each response answers; ``(n,)``. Equal texts share one ladder.
         responses
-            The texts to judge; ``(n,)``.
+            The texts to judge; ``(n,)``. None counts as an empty response.
         systems
             What wrote each response; ``(n,)``.
         store
@@ -107,17 +112,23 @@ class BoundJudge:
         With several criteria the judgments are in the order of the responses, each by all
         criteria.
         """
+        for name, given in (("sources", sources), ("responses", responses), ("systems", systems)):
+            if isinstance(given, str):
+                raise ConfigError(f"{name} is one text; give a list of texts")
         names = systems if systems is not None else [""] * len(responses)
         if not len(sources) == len(responses) == len(names):
             raise ConfigError(
                 f"sources, responses and systems must be as many: got {len(sources)}, "
                 f"{len(responses)} and {len(names)}"
             )
+        for name, texts in (("source", sources), ("response", responses)):
+            for number, text in enumerate(texts, start=1):
+                _check_text(f"{name} {number}", text, empty=name == "response")
         known: dict[str, Source] = {}
         for text in sources:
             known.setdefault(text, Source(id=f"source-{len(known) + 1}", text=text))
         rows = [
-            ResponseRow(str(number), known[source], system, response)
+            ResponseRow(str(number), known[source], system, response or "")
             for number, (source, response, system) in enumerate(
                 zip(sources, responses, names, strict=True), start=1
             )
@@ -201,8 +212,7 @@ def load_engine(reference: str) -> Engine:
         If there is no such engine or model; the message lists the nearest.
     """
     name, colon, rest = reference.partition(":")
-    is_model = name == "hf" and reference.partition("#")[0].endswith(".gguf")
-    if not colon or is_model or "/" in name or "." in name or len(name) == 1:
+    if not colon or name == "hf" or "/" in name or "." in name or len(name) == 1:
         name, rest = "llama", reference
     loaded: Engine = registry.engines.load(name).from_reference(rest)
     return loaded
@@ -242,21 +252,23 @@ def judge(
     ConfigError
         If a name or an option is not known or the engine cannot serve the judge.
     """
-    method = judge_method(name, task=task, seed=seed, prompts=prompts, **options)
+    method = judge_method(name, task=task, seed=seed, prompts=prompts, options=options)
     several = [criterion] if isinstance(criterion, str | Criterion) else list(criterion)
     return BoundJudge(method, engine, load_criteria(several, task))
 
 
 def judge_method(
-    name: str, *, task: str, seed: int = 0, prompts: str | Path | None = None, **options: Any
+    name: str,
+    *,
+    task: str,
+    options: Mapping[str, Any],
+    seed: int = 0,
+    prompts: str | Path | None = None,
 ) -> Judge:
     """Return a judge without an engine; see `judge` for the parameters and errors."""
     kind = registry.judges.load(name)
-    method: Judge = kind(
-        prompts=load_prompts(kind.name, task, folder=prompts),
-        seed=seed,
-        **checked_fields(kind, options, what=f"option of {name}"),
-    )
+    given = checked_fields(kind, options, what=f"option of {name}", but=("prompts", "seed"))
+    method: Judge = kind(prompts=load_prompts(kind.name, task, folder=prompts), seed=seed, **given)
     return method
 
 
@@ -277,6 +289,17 @@ def load_criteria(criteria: Sequence[str | Criterion], task: str) -> list[Criter
     if repeated := [name for name in names if names.count(name) > 1]:
         raise ConfigError(f"the criterion {repeated[0]!r} is given more than once")
     return loaded
+
+
+def _check_text(what: str, text: object, *, empty: bool) -> None:
+    """Raise ConfigError if something is no text; None and blanks count as empty ones."""
+    if not isinstance(text, str) and not (empty and text is None):
+        raise ConfigError(f"{what} must be text, not {text!r}")
+    if isinstance(text, str):
+        if not is_unicode(text):
+            raise ConfigError(f"{what} holds half of a surrogate pair, which is no text")
+        if not (empty or text.strip()):
+            raise ConfigError(f"{what} is empty")
 
 
 def _stored(

@@ -146,6 +146,12 @@ class Generate(Request):
     first_sample: int = 0
     json_schema: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1 or self.n < 1:
+            raise ConfigError(
+                f"max_tokens and n must be 1 or more, not {self.max_tokens} and {self.n}"
+            )
+
     def draws(self) -> tuple[Generate, ...]:
         """Return the `n` requests for one text each that this one stands for."""
         return tuple(
@@ -167,6 +173,10 @@ class ScoreLabels(Request):
     capability = Capability.SCORE_LABELS
     messages: tuple[Message, ...]
     labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.labels:
+            raise ConfigError("there are no labels to score")
 
 
 @dataclass(frozen=True, kw_only=True)

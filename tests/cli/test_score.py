@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import signal
 import sqlite3
@@ -334,6 +335,59 @@ def test_a_prompt_beyond_the_context_stops_before_anything_runs(
         assert store.n_replies() == 0
 
 
+def test_a_link_keeps_pointing_and_other_things_are_refused(
+    run: Run, recorded: Path, tmp_path: Path
+) -> None:
+    write(tmp_path / "rows.jsonl", ROWS)
+    (tmp_path / "real.jsonl").write_text("old\n")
+    (tmp_path / "link.jsonl").symlink_to("real.jsonl")
+    assert run("score", "rows.jsonl", *flags(recorded), "--out", "link.jsonl").code == 0
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert len((tmp_path / "real.jsonl").read_text().splitlines()) == len(ROWS)
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    result = run("score", "rows.jsonl", *flags(recorded), "--out", "pipe.jsonl")
+    assert result.code == 2
+    assert "'pipe.jsonl' is no ordinary file" in result.err
+
+
+def test_a_damaged_store_is_said_to_be_one(run: Run, recorded: Path, tmp_path: Path) -> None:
+    write(tmp_path / "rows.jsonl", ROWS)
+    run("score", "rows.jsonl", *flags(recorded), "--store", "s.db")
+    connection = sqlite3.connect(tmp_path / "s.db")
+    connection.execute("UPDATE replies SET reply = 'garbage'")
+    connection.commit()
+    connection.close()
+    result = run("score", "rows.jsonl", *flags(recorded), "--store", "s.db")
+    assert result.code == 2
+    assert "s.db holds a reply that cannot be read" in result.err
+
+
+def test_parquet_files_are_alike_whatever_failed(run: Run, recorded: Path, tmp_path: Path) -> None:
+    write(tmp_path / "rows.jsonl", ROWS)
+    write(tmp_path / "empty.jsonl", [{"source": "x", "response": ""}])
+    for name in ("rows", "empty"):
+        run("score", f"{name}.jsonl", *flags(recorded), "--out", f"{name}.parquet")
+    frame = polars.read_parquet([tmp_path / "rows.parquet", tmp_path / "empty.parquet"])
+    assert len(frame) == len(ROWS) + 1
+
+
+def test_control_characters_do_not_reach_the_terminal(
+    run: Run, recorded: Path, tmp_path: Path
+) -> None:
+    write(tmp_path / "rows.jsonl", [{**ROWS[0], "id": "\x1b[31mred", "response": ""}])
+    result = run("score", "rows.jsonl", *flags(recorded))
+    assert result.code == 0
+    assert "\x1b" not in result.out
+
+
+def test_the_version_is_printed(run: Run) -> None:
+    assert re.fullmatch(r"adjudge \d+\.\d+\.\d+\n", run("--version").out)
+
+
+def test_prompts_are_printed_as_a_file_to_edit(run: Run) -> None:
+    assert run("prompts", "ladder", "story").out.startswith('id = "ladder/story"\n')
+
+
 # --- broken off ---------------------------------------------------------------------------------
 
 
@@ -435,6 +489,7 @@ def test_ctrl_c_keeps_what_came_and_says_how_to_go_on(
     assert "interrupted" in out
     assert "Run the same command again" in out
     assert "Traceback" not in errors
+    assert not list(tmp_path.glob(".scores*"))
     before = replies_in(tmp_path / "s.db")
     assert 20 <= len(before) < LONG_RUN_CALLS
     resumed = run(*long_run(tiny_model))

@@ -104,3 +104,16 @@ def test_more_samples_ask_only_for_those_that_are_new() -> None:
         judge = DirectJudge(prompts=PROMPTS, mode="sampled", samples=samples)
         list(Runner(judge, engine, store).run([make_item()]))
         assert len(engine.asked) == calls
+
+
+@pytest.mark.parametrize("mass", [0.0, float("nan")])
+def test_labels_without_a_mass_give_no_score(mass: float) -> None:
+    engine = ScriptedEngine(lambda request: (mass,) * 5)
+    judgment = judged(engine, DirectJudge(prompts=PROMPTS, min_coverage=0.0))
+    assert (judgment.status, judgment.value) == (Status.NO_LABEL_MASS, None)
+
+
+def test_the_coverage_of_sampled_scores_is_the_share_that_could_be_read() -> None:
+    engine = sampling_engine(["4", "no", "none", "5"])
+    judgment = judged(engine, DirectJudge(prompts=PROMPTS, mode="sampled", samples=4))
+    assert judgment.coverage == pytest.approx(0.5)

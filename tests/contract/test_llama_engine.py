@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -297,8 +298,10 @@ def test_what_is_not_a_model_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("#threads=0", "threads must be a positive whole number"),
-        ("#ctx=big", "ctx must be a positive whole number"),
+        ("#threads=0", "threads must be a whole number from 1 to 1024, not '0'"),
+        ("#ctx=big", "ctx must be a whole number from 256 to"),
+        ("#ctx=1", "ctx must be a whole number from 256 to"),
+        ("#ctx=99999999999999999999", "ctx must be a whole number from 256 to"),
         ("#thread=9", "unknown model option 'thread': did you mean 'threads'"),
         ("#threads", "key=value pairs"),
         ("#adapter=nowhere.gguf", "there is no model file 'nowhere.gguf'"),
@@ -400,3 +403,21 @@ def test_the_date_of_a_template_does_not_change_by_the_day(tmp_path: Path) -> No
     engine = sentencepiece(tmp_path, "Today Date: {{ date_string }} " + LLAMA_2)
     assert engine._text.markup[0].startswith("Today Date: 26 Jul 2024 ")
     engine.close()
+
+
+def test_two_threads_get_the_log_probs_of_one(tiny: LlamaEngine) -> None:
+    requests = [ScoreLabels(messages=user(f"Which {i}?"), labels=("Yes", "No")) for i in range(12)]
+    alone = {reply.request_id: reply for reply in tiny.run(requests)}
+
+    def ask(order: list[ScoreLabels]) -> dict[str, Reply]:
+        return {request.id: next(tiny.run([request])) for request in order}
+
+    with ThreadPoolExecutor(2) as pool:
+        for replies in pool.map(ask, [requests, requests[::-1]]):
+            for key, reply in replies.items():
+                expected = alone[key]
+                assert isinstance(reply, LabelScores)
+                assert isinstance(expected, LabelScores)
+                # A prompt that is asked again is evaluated from its last token, by kernels for
+                # one token, which round otherwise.
+                assert reply.logprobs == pytest.approx(expected.logprobs, abs=0.02)

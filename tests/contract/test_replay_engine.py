@@ -86,6 +86,8 @@ def test_a_recording_that_was_cut_off_loses_its_last_line_only(tmp_path: Path) -
     [
         ("", "line 1: not a file of recorded replies"),
         ('{"id": 1}\n', "line 1: not a file of recorded replies"),
+        ('{"format": "adjudge-replies", "version": 1}\n', "line 1: not a file of recorded replies"),
+        ("null\n", "line 1: not a file of recorded replies"),
         (json.dumps({"format": "adjudge-replies", "version": 9}) + "\n", "version 9, not of"),
     ],
 )
@@ -99,6 +101,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     recorded(path)
     lines = path.read_text().splitlines()
-    path.write_text("\n".join([lines[0], "{broken", lines[1]]) + "\n")
-    with pytest.raises(DataError, match="line 2: not a reply"):
-        adjudge.ReplayEngine(path)
+    for broken in ("{broken", "null", '{"kind": "Generated"}', "[" * 100_000):
+        path.write_text("\n".join([lines[0], broken, lines[1]]) + "\n")
+        with pytest.raises(DataError, match="line 2: not a reply"):
+            adjudge.ReplayEngine(path)

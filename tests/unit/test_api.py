@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import adjudge
+from adjudge.api import judge_method
 from adjudge.schema import Capability, Generate, Request, Status
 from tests.scripted import CRITERION, ScriptedEngine
 
@@ -164,3 +166,63 @@ def test_nine_rungs_contain_the_ladder_of_five() -> None:
         (judgment,) = judge.score(sources=["a"], responses=["good"]).judgments
         rungs.append(judgment.evidence["rungs"])
     assert rungs[0] == rungs[1][::2]
+
+
+@pytest.mark.parametrize(
+    ("sources", "responses", "message"),
+    [
+        ("one", ["a"], "sources is one text; give a list"),
+        (["one"], "a", "responses is one text; give a list"),
+        (["one"], [5], "response 1 must be text, not 5"),
+        (["one", None], ["a", "b"], "source 2 must be text, not None"),
+        ([" "], ["a"], "source 1 is empty"),
+        (["one"], ["\ud800"], "response 1 holds half of a surrogate pair"),
+    ],
+)
+def test_what_is_no_text_is_refused(sources: Any, responses: Any, message: str) -> None:
+    judge = adjudge.judge(
+        "ladder", criterion="coherence", task="story", engine=ScriptedEngine(answer)
+    )
+    with pytest.raises(adjudge.ConfigError, match=message):
+        judge.score(sources=sources, responses=responses)
+
+
+def test_no_response_is_an_empty_one_and_rows_are_those_of_files() -> None:
+    judge = adjudge.judge(
+        "ladder", criterion="coherence", task="story", engine=ScriptedEngine(answer)
+    )
+    scores = judge.score(sources=["a", "a"], responses=[None, "good"])
+    rows = scores.rows()
+    assert [row["status"] for row in rows] == ["empty_response", "ok"]
+    assert rows[1]["score"] == pytest.approx(4.4)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("ladder", {"min_coverage": float("nan")}, "min_coverage must be from 0 to 1, not nan"),
+        ("ladder", {"min_coverage": 2}, "min_coverage must be from 0 to 1"),
+        ("ladder", {"temperature": -1.0}, "temperature must be from 0 to 10"),
+        ("ladder", {"temperature": float("inf")}, "temperature must be from 0 to 10"),
+        ("ladder", {"top_p": 0.0}, "top_p must be from 0.001 to 1"),
+        ("ladder", {"rungs": 1048577}, "rungs must be from 2 to 129"),
+        ("direct", {"samples": 10**9}, "samples must be from 1 to 10000"),
+        ("direct", {"high": 10**9}, "high must be from -1000 to 1000"),
+        ("ladder", {"name": "x"}, "unknown option of ladder 'name'"),
+    ],
+)
+def test_options_out_of_range_are_refused(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(adjudge.ConfigError, match=message):
+        judge_method(name, task="story", options=options)
+
+
+def test_reserved_names_are_no_options() -> None:
+    for option in ("prompts", "seed", "task"):
+        with pytest.raises(adjudge.ConfigError, match=f"unknown option of ladder '{option}'"):
+            judge_method("ladder", task="story", options={option: "x"})
+
+
+def test_close_options_have_different_signatures() -> None:
+    one = judge_method("ladder", task="story", options={"temperature": 2.0})
+    two = judge_method("ladder", task="story", options={"temperature": 2.000004})
+    assert one.signature != two.signature

@@ -51,7 +51,7 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(
         Generate,
         messages=messages,
-        max_tokens=small,
+        max_tokens=st.integers(1, 3),
         sampling=st.builds(Sampling, temperature=st.sampled_from([0.0, 0.5]), seed=small),
         n=st.integers(1, 3),
         first_sample=small,
@@ -60,7 +60,7 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(
         ScoreLabels,
         messages=messages,
-        labels=st.lists(st.sampled_from(["A", "B", "AB", ""]), max_size=2).map(tuple),
+        labels=st.lists(st.sampled_from(["A", "B", "AB", ""]), min_size=1, max_size=2).map(tuple),
     ),
 )
 
@@ -176,7 +176,7 @@ def test_the_labels_and_their_order_change_a_request_id(labels: tuple[str, ...])
 
 
 def test_requests_of_different_kinds_never_share_an_id() -> None:
-    assert len({GENERATE.id, SCORE.id, ScoreLabels(messages=USER, labels=()).id}) == 3
+    assert len({GENERATE.id, SCORE.id, ScoreLabels(messages=USER, labels=("",)).id}) == 3
 
 
 def test_requests_say_which_capability_they_need() -> None:

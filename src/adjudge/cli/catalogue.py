@@ -12,6 +12,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("judges")(judges)
     app.command("criteria")(criteria)
+    app.command("prompts")(prompts)
     group = typer.Typer(no_args_is_help=True, help="List known models, and fetch them.")
     group.command("list")(list_models)
     group.command("pull")(pull)
@@ -21,20 +22,23 @@ def register(app: typer.Typer) -> None:
 def judges() -> None:
     """List the judging methods, their options and where they are published."""
     from dataclasses import fields
+    from typing import get_args, get_type_hints
 
     from adjudge.registry import judges as registry
     from adjudge.reports.tables import table
 
-    made = table("judge", "what it does", "options", "published")
+    made = table("judge", "what it does, and where it is published", "options and defaults")
     for name in registry.targets():
         kind = registry.load(name)
+        hints = get_type_hints(kind)
         options = [
             f"{each.name}={each.default}"
+            + "".join(f" | {v}" for v in get_args(hints[each.name]) if v != each.default)
             for each in fields(kind)
             if each.name not in ("prompts", "seed")
         ]
         about = (kind.__doc__ or "").strip().splitlines()[0]
-        made.add_row(name, about, "\n".join(options), kind.url)
+        made.add_row(name, f"{about}\n{kind.url}", "\n".join(options))
     Console().print(made)
 
 
@@ -51,6 +55,16 @@ def criteria(
         for name, criterion in named_criteria(each).items():
             made.add_row(each, name, criterion.description)
     Console().print(made)
+
+
+def prompts(
+    method: Annotated[str, typer.Argument(help="A judge's name")],
+    task: Annotated[str, typer.Argument(help="summarization, dialogue, story or instruction")],
+) -> None:
+    """Print the prompts of a judge for a task: a file to edit for --prompts."""
+    from adjudge.prompts.template import prompt_source
+
+    print(prompt_source(method, task), end="")
 
 
 def list_models() -> None:

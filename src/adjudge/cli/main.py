@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from importlib import metadata
+from io import TextIOWrapper
+from typing import Annotated
 
 import typer
 
@@ -16,6 +19,19 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        print(f"adjudge {metadata.version('adjudge')}")
+        raise typer.Exit
+
+
 score.register(app)
 runs.register(app)
 catalogue.register(app)
@@ -23,6 +39,9 @@ catalogue.register(app)
 
 def main() -> None:
     """Run the command line; an error that a user can mend is one line and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that knows fewer characters
+            stream.reconfigure(errors="replace")
     try:
         app()
     except AdjudgeError as error:
@@ -31,3 +50,6 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:  # a full disk, a name that is too long
+        print(f"adjudge: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -26,5 +26,7 @@ def print_judgments(console: Console, judgments: Sequence[Judgment], after: Iter
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
     """Print lines as they are: not wrapped, not read as markup."""
+    from adjudge.reports.tables import printable
+
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)

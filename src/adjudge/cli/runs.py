@@ -59,6 +59,8 @@ def export(
     check_writable(out, never=[store])
     with _opened(store) as opened:
         found = opened.find_run(run)
+        if not found.n_judged:
+            raise StoreError(f"the run {found.id} has no judgments yet: run its command again")
         n = write_rows(out, map(score_row, opened.judgments(found.id)))
     print(f"{out}: {n} of {found.n_items} judgments")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 #: The exit status of a command that was interrupted: 128 + SIGINT.
 INTERRUPTED = 130
+#: Where there is no terminal for a progress bar, a line is written after so many seconds.
+QUIET_SECONDS = 30.0
 
 
 def register(app: typer.Typer) -> None:
@@ -45,10 +49,13 @@ def score(config: RunConfig, file: str) -> None:
     if config.out:
         check_writable(config.out, never=[file, config.store])
     console, started = Console(), time.monotonic()
-    with Store(config.store) as store, _prepared(config, file) as (judge, rows):
-        with _interruptible() as stop:
-            run_id, n_items, events = judge.run(rows, store, data=file, stopped=stop.is_set)
-            counters = _watch(events, n_items, console)
+    with (
+        _interruptible() as stop,
+        Store(config.store) as store,
+        _prepared(config, file) as (judge, rows),
+    ):
+        run_id, n_items, events = judge.run(rows, store, data=file, stopped=stop.is_set)
+        counters = _watch(events, n_items, console)
         if counters.judged < n_items:
             print_lines(
                 console,
@@ -92,7 +99,7 @@ def _prepared(config: RunConfig, file: str) -> Iterator[tuple[BoundJudge, list[R
         task=config.task,
         seed=config.seed,
         prompts=config.prompts or None,
-        **config.options(),
+        options=config.options(),
     )
     criteria = api.load_criteria(config.criterion, config.task)
     rows = read_responses(file, limit=config.limit)
@@ -109,35 +116,42 @@ def _watch(events: Iterator[Event], n_items: int, console: Console) -> Counters:
         TextColumn("judged"),
         BarColumn(bar_width=20),
         TaskProgressColumn("{task.completed}/{task.total}"),
-        TextColumn("{task.fields[detail]}"),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[detail]}"),
     )
-    started = time.monotonic()
+    started = said = time.monotonic()
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("judge", total=n_items, detail="")
         for event in events:
             counters = event.counters
             rate = counters.judged / max(time.monotonic() - started, 1e-9)
             detail = (
-                f"{rate:.1f}/s | {counters.calls:,} calls | {counters.evaluated_tokens:,} tokens "
-                f"evaluated, {counters.saved_tokens:,} saved | {counters.failed} failed"
+                f"{rate:.1f}/s, {counters.calls:,} calls, {counters.failed} failed, "
+                f"{counters.evaluated_tokens:,} tokens evaluated, {counters.saved_tokens:,} saved"
             )
             progress.update(bar, completed=counters.judged, detail=detail)
+            if not console.is_terminal and time.monotonic() - said > QUIET_SECONDS:
+                said = time.monotonic()
+                print(f"judged {counters.judged}/{n_items}; {detail}", file=sys.stderr, flush=True)
     return counters
 
 
 @contextmanager
 def _interruptible() -> Iterator[Flag]:
-    """Give a flag that Ctrl-C sets; a second Ctrl-C interrupts at once."""
+    """Give a flag that Ctrl-C and SIGTERM set; the second one ends the process at once.
+
+    Ending at once loses nothing: what was answered is stored, in whole transactions.
+    """
     flag = Flag()
 
     def interrupt(_signal: int, _frame: object) -> None:
         if flag.is_set():
-            raise KeyboardInterrupt
+            os._exit(INTERRUPTED)
         flag.set()
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield flag
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)

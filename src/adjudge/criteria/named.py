@@ -64,10 +64,16 @@ def load_criterion(name: str, task: str) -> Criterion:
         own = _criteria(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read: {error}", path=path) from error
+    if not own:
+        raise DataError("there is no criterion in it", path=path)
     if not wanted and len(own) == 1:
         return next(iter(own.values()))
+    if not wanted:
+        raise ConfigError(
+            f"{path} holds {len(own)} criteria: name one, as in {path}:{next(iter(own))}"
+        )
     if wanted not in own:
-        raise unknown_name(f"criterion in {path}", wanted, own, hint=f"Name it as {path}:NAME")
+        raise unknown_name(f"criterion in {path}", wanted, own)
     return own[wanted]
 
 

@@ -109,8 +109,8 @@ class LlamaEngine(Engine):
             path,
             name=name,
             adapter=options.get("adapter"),
-            context=_positive(options, "ctx", reference) or DEFAULT_CONTEXT,
-            threads=_positive(options, "threads", reference),
+            context=_number(options, "ctx", reference, 256, 1 << 24) or DEFAULT_CONTEXT,
+            threads=_number(options, "threads", reference, 1, 1024),
         )
 
     @cached_property
@@ -280,6 +280,8 @@ class LlamaEngine(Engine):
         return self._text.tokenize("A")[-1]
 
     def _complete(self, prompt: Tokens, body: dict[str, Any]) -> dict[str, Any]:
+        if self._server is None:
+            raise ConfigError("this engine is closed; load it again")
         answer = self._server.handle_completions(
             {"prompt": list(prompt), "cache_prompt": True, "max_tokens": 1, "seed": 0, **body}
         )
@@ -294,6 +296,9 @@ class LlamaEngine(Engine):
         return cast("Generate", request).max_tokens
 
     # --- starting -------------------------------------------------------------------------------
+
+    def _files(self) -> list[str]:
+        return [str(path) for path in (self._path, self._adapter) if path]
 
     def _start(self) -> tuple[Any, LlamaText]:
         """Return the running server and the private line for its text services."""
@@ -327,8 +332,9 @@ class LlamaEngine(Engine):
             server = xllamacpp.Server(params)
         except (RuntimeError, ValueError) as error:
             raise ConfigError(
-                f"llama.cpp cannot load {str(self._path)!r}: {error} "
-                "Is it a whole GGUF file of a causal language model, with memory to spare?"
+                f"llama.cpp cannot load {' with '.join(map(repr, self._files()))}: {error} "
+                "Is it a whole GGUF file of a causal language model (and an adapter made for "
+                "it), with memory to spare?"
             ) from error
         text = LlamaText(server.listening_address, self._name)
         weakref.finalize(self, text.close)
@@ -355,10 +361,15 @@ def _usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _positive(options: Mapping[str, str], key: str, reference: str) -> int | None:
-    """Return an option as a positive whole number, None if it is not given."""
+def _number(
+    options: Mapping[str, str], key: str, reference: str, low: int, high: int
+) -> int | None:
+    """Return an option as a whole number from low to high, None if it is not given."""
     if key not in options:
         return None
-    if not options[key].isdecimal() or int(options[key]) < 1:
-        raise ConfigError(f"{reference!r}: {key} must be a positive whole number")
-    return int(options[key])
+    text = options[key]
+    if not (text.isdecimal() and len(text) < 12 and low <= int(text) <= high):
+        raise ConfigError(
+            f"{reference!r}: {key} must be a whole number from {low} to {high}, not {text!r}"
+        )
+    return int(text)

@@ -12,6 +12,7 @@ import re
 import socket
 from collections.abc import Sequence
 from functools import cached_property
+from threading import Lock
 from typing import Any, cast
 
 from adjudge.engines.base import Tokens, label_tokens
@@ -155,6 +156,7 @@ class _Http:
     """Talks to llama.cpp's text services (templates, tokens), which have no other door."""
 
     def __init__(self, address: str) -> None:
+        self._lock = Lock()
         if address.startswith("unix://"):
             self._connection: http.client.HTTPConnection = _UnixConnection(address[7:])
         else:
@@ -170,6 +172,10 @@ class _Http:
         self._connection.close()
 
     def _exchange(self, method: str, path: str, body: str | None) -> dict[str, Any]:
+        with self._lock:  # one line, one question at a time
+            return self._asked(method, path, body)
+
+    def _asked(self, method: str, path: str, body: str | None) -> dict[str, Any]:
         try:
             response, text = self._once(method, path, body)
         except (http.client.HTTPException, OSError):  # it closes a line that was idle: dial again

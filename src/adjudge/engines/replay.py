@@ -15,14 +15,18 @@ from adjudge.errors import ConfigError, DataError, EngineError
 from adjudge.schema import (
     Capability,
     Failure,
+    LabelScores,
     Reply,
     Request,
+    ScoreLabels,
     reply_from_json,
     reply_to_json,
 )
 
 FORMAT = "adjudge-replies"
 VERSION = 1
+#: What reading a damaged line may raise.
+BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 class RecordingEngine(Engine):
@@ -104,17 +108,20 @@ class ReplayEngine(Engine):
         self._path = Path(path)
         if not self._path.is_file():
             raise ConfigError(f"there is no file {str(path)!r} with recorded replies")
-        lines = self._path.read_text("utf-8").split("\n")
+        try:
+            lines = self._path.read_text("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise DataError(f"not UTF-8: {error}", path=path) from error
         header = self._header(lines[0])
         self._signature: dict[str, str] = header["signature"]
-        self.capabilities = frozenset(map(Capability, header["capabilities"]))
+        self.capabilities = frozenset(header["capabilities"])
         self._replies: dict[str, Reply] = {}
         for number, line in enumerate(lines[1:], start=2):
             if not line:
                 continue
             try:
                 reply = reply_from_json(line)
-            except (ValueError, KeyError, TypeError) as error:
+            except BROKEN as error:
                 if number == len(lines):  # a recording that was cut off: its last line is lost
                     continue
                 raise DataError(f"not a reply: {error}", path=path, line=number) from error
@@ -145,13 +152,19 @@ class ReplayEngine(Engine):
                     f"{self._path} has no reply to a {request.capability} request",
                     hint="record again: the prompts, the data or the options differ",
                 )
-            yield self._replies[request.id]
+            reply = self._replies[request.id]
+            if isinstance(reply, LabelScores) != isinstance(request, ScoreLabels):
+                raise EngineError(f"{self._path} has a reply of another kind for a request")
+            yield reply
 
     def _header(self, line: str) -> dict[str, Any]:
         try:
             header: dict[str, Any] = json.loads(line)
             right = (header["format"], header["version"]) == (FORMAT, VERSION)
-        except (ValueError, KeyError, TypeError) as error:
+            if right:
+                header["signature"] = dict(header["signature"])
+                header["capabilities"] = list(map(Capability, header["capabilities"]))
+        except BROKEN as error:
             raise DataError("not a file of recorded replies", path=self._path, line=1) from error
         if not right:
             raise DataError(

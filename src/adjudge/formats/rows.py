@@ -120,6 +120,8 @@ def check_writable(path: str | Path, *, never: Iterable[str | Path] = ()) -> Non
             raise ConfigError(f"{str(path)!r} is read from and would be overwritten: name another")
     if path.is_dir():
         raise ConfigError(f"{str(path)!r} is a folder: name a file in it")
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{str(path)!r} is no ordinary file: name another")
     if not path.parent.is_dir():
         raise ConfigError(f"{str(path)!r} cannot be written: make the folder {str(path.parent)!r}")
     try:
@@ -141,7 +143,7 @@ def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
     ConfigError
         If the suffix is not known or the file cannot be written.
     """
-    path = Path(path)
+    path = Path(path).resolve()  # what a link points to is written, not the link
     check_suffix(path)
     writers = {".jsonl": _write_jsonl, ".csv": _write_csv, ".parquet": _write_parquet}
     try:
@@ -172,15 +174,17 @@ class _Place(NamedTuple):
                 raise self.error(f"the column is missing; the row has: {has}", name)
             return default
         if isinstance(value, str):
-            if not _is_unicode(value):
+            if not is_unicode(value):
                 raise self.error("holds half of a surrogate pair, which is no text", name)
             return value
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**30:
+            return str(value)
+        if isinstance(value, float) and math.isfinite(value):
             return str(value)
         raise self.error(f"must be text, not {type(value).__name__}", name)
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
     """Return whether a text can be written in UTF-8."""
     try:
         text.encode()
@@ -194,6 +198,9 @@ def _source_text(row: Mapping[str, Any], at: _Place) -> str:
     given = [name for name in ("source", "instruction") if row.get(name) is not None]
     if len(given) == 2:
         raise at.error("a row has source or instruction, not both: drop one", "instruction")
+    if not given and "source" not in row:
+        has = ", ".join(map(str, row)) or "nothing"
+        raise at.error(f"a row needs source or instruction; this one has: {has}", "source")
     text = at.text(row, given[0] if given else "source")
     if not text.strip():
         raise at.error("the text is empty", given[0])
@@ -304,7 +311,12 @@ def _write_parquet(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
 
     flat = [_flat(row) for row in rows]
     frame = polars.DataFrame(flat, schema=_columns(flat), infer_schema_length=None)
-    frame.write_parquet(path)
+    # Columns without any value are those of missing numbers: files must be alike.
+    frame = frame.with_columns(polars.col(polars.Null).cast(polars.Float64))
+    try:
+        frame.write_parquet(path)
+    except polars.exceptions.PolarsError as error:
+        raise OSError(None, str(error)) from error
     return len(flat)
 
 

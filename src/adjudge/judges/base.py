@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from adjudge.errors import ConfigError
 from adjudge.prompts.template import PromptSet
 from adjudge.schema import (
     Capability,
@@ -43,6 +44,14 @@ class Judge(ABC):
     prompts: PromptSet
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        limit = self.prompts.settings.get("max_tokens")
+        if not (isinstance(limit, int) and limit > 0):
+            raise ConfigError(
+                f"the prompts {self.prompts.reference} need max_tokens, a whole number from 1, "
+                f"not {limit!r}"
+            )
+
     @property
     @abstractmethod
     def needs(self) -> frozenset[Capability]:
@@ -55,7 +64,7 @@ class Judge(ABC):
         prompts, seed = options.pop("prompts"), options.pop("seed")
         return {
             "judge": self.name,
-            **{name: f"{v:g}" if isinstance(v, float) else str(v) for name, v in options.items()},
+            **{name: str(value) for name, value in options.items()},
             "prompt": prompts.reference,
             **self.conventions,
             "seed": str(seed),
@@ -69,6 +78,12 @@ class Judge(ABC):
     @abstractmethod
     def judge(self, item: Item) -> Steps:
         """Judge one item."""
+
+
+def check_range(name: str, value: float, low: float, high: float) -> None:
+    """Raise ConfigError if an option is not a number from `low` to `high`."""
+    if not low <= value <= high:
+        raise ConfigError(f"{name} must be from {low:g} to {high:g}, not {value}")
 
 
 def derived_seed(*parts: object) -> int:

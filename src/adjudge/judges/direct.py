@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from adjudge.errors import ConfigError
 from adjudge.judges.base import (
     Judge,
     Steps,
+    check_range,
     derived_seed,
     generated,
     judgment,
@@ -37,7 +37,7 @@ class DirectJudge(Judge):
     the scale, with ``p`` renormalised over them (Liu et al. 2023, G-Eval, equation 1); where the
     tokens of "1" begin those of "10", the mass of "10" does not count for "1". In the mode
     ``sampled`` it is the mean of the parsed scores of `samples` written answers; answers that
-    cannot be parsed are counted in the evidence and left out of the mean.
+    cannot be parsed are left out of the mean; the coverage is the share of those that can.
 
     Parameters
     ----------
@@ -66,9 +66,13 @@ class DirectJudge(Judge):
     high: int = 5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("low", self.low, -1000, 1000)
+        check_range("high", self.high, -1000, 1000)
         Scale(low=self.low, high=self.high)
-        if self.samples < 1:
-            raise ConfigError(f"samples must be 1 or more, not {self.samples}")
+        check_range("temperature", self.temperature, 0, 10)
+        check_range("min_coverage", self.min_coverage, 0, 1)
+        check_range("samples", self.samples, 1, 10_000)
 
     @property
     def scale(self) -> Scale:
@@ -93,7 +97,7 @@ class DirectJudge(Judge):
         scores = self.scale.scores
         labels = tuple(str(score) for score in scores)
         (reply,) = label_scores((yield [ScoreLabels(messages=self._ask(item), labels=labels)]))
-        if reply.coverage < self.min_coverage:
+        if not (reply.coverage >= self.min_coverage and sum(reply.masses) > 0):
             return judgment(
                 item,
                 Status.NO_LABEL_MASS,
@@ -134,7 +138,13 @@ class DirectJudge(Judge):
         shares = tuple(scores.count(score) / len(scores) for score in self.scale.scores)
         value = float(np.mean(scores))
         return judgment(
-            item, Status.OK, value=value, raw=value, distribution=(shares,), evidence=evidence
+            item,
+            Status.OK,
+            value=value,
+            raw=value,
+            distribution=(shares,),
+            coverage=len(scores) / len(texts),
+            evidence=evidence,
         )
 
     def _ask(self, item: Item) -> tuple[Message, ...]:

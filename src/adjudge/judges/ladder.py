@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from adjudge.errors import ConfigError
 from adjudge.judges.base import (
     Judge,
     Steps,
+    check_range,
     derived_seed,
     generated,
     judgment,
@@ -35,6 +37,7 @@ from adjudge.schema import (
 )
 
 LABELS = ("Better", "Worse", "Similar")
+MOST_RUNGS = 129
 #: Draws of a rung: the first and one retry.
 ATTEMPTS = 2
 _SENTENCE_END = re.compile(r"[.!?][\"'\u201d\u2019)]*(?=\s|\Z)")
@@ -84,7 +87,12 @@ class LadderJudge(Judge):
     min_coverage: float = 1e-4
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("rungs", self.rungs, 2, MOST_RUNGS)
         levels(self.rungs)
+        check_range("temperature", self.temperature, 0, 10)
+        check_range("top_p", self.top_p, 0.001, 1)
+        check_range("min_coverage", self.min_coverage, 0, 1)
 
     @property
     def needs(self) -> frozenset[Capability]:
@@ -118,7 +126,9 @@ class LadderJudge(Judge):
         }
         coverages = [reply.coverage for reply in replies]
         coverage = float(np.mean(coverages))
-        if min(coverages) < self.min_coverage:
+        if not all(each >= self.min_coverage for each in coverages) or not all(
+            math.isfinite(max(reply.logprobs)) for reply in replies
+        ):
             evidence["top_tokens"] = [list(reply.top_tokens) for reply in replies]
             return judgment(item, Status.NO_LABEL_MASS, coverage=coverage, evidence=evidence)
         probabilities = np.array([softmax(reply.logprobs) for reply in replies])

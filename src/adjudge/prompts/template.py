@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError
+from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from adjudge.errors import ConfigError, DataError
@@ -96,6 +97,9 @@ class _Prompt:
         if "system" in table:
             self._texts.append(("system", _ENVIRONMENT.from_string(table["system"])))
         self._texts.append(("user", _ENVIRONMENT.from_string(table["user"])))
+        self._uses = set().union(
+            *(find_undeclared_variables(_ENVIRONMENT.parse(text)) for text in table.values())
+        )
         names = set(_TAG.findall("".join(table.values())))
         self._tags = (
             re.compile(rf"<(?=[^\w<>]*(?:{'|'.join(map(re.escape, names))})\b)", re.I)
@@ -104,6 +108,8 @@ class _Prompt:
         )
 
     def render(self, data: Mapping[str, str], fields: Mapping[str, object]) -> tuple[Message, ...]:
+        if unused := sorted(data.keys() - self._uses):
+            raise ValueError(f"it does not show {{{{ {unused[0]} }}}}")
         clean = {name: self._neutralised(text) for name, text in data.items()}
         return tuple(
             Message(role=role, content=template.render(**fields, **clean).strip())
@@ -122,7 +128,7 @@ def load_prompts(method: str, task: str, *, folder: str | Path | None = None) ->
     method, task
         ``<method>/<task>.toml`` is the file's place.
     folder
-        A folder whose files are taken before the built-in ones.
+        A folder of your own to take the file from.
 
     Raises
     ------
@@ -131,12 +137,25 @@ def load_prompts(method: str, task: str, *, folder: str | Path | None = None) ->
     DataError
         If the file is not a prompt file.
     """
+    place = _place(method, task, folder)
+    return PromptSet(place.read_bytes(), path=str(place))
+
+
+def prompt_source(method: str, task: str) -> str:
+    """Return the text of the built-in file of a method's prompts for a task."""
+    return _place(method, task, None).read_text("utf-8")
+
+
+def _place(method: str, task: str, folder: str | Path | None) -> Traversable:
+    """Return the file with a method's prompts for a task."""
     if task not in TASKS:
         raise unknown_name("task", task, TASKS)
     built_in: Traversable = files("adjudge.prompts") / "data"
     if folder is not None and not Path(folder).is_dir():
         raise ConfigError(f"there is no folder {str(folder)!r} with prompts")
-    for base in (Path(folder) if folder is not None else None, built_in):
-        if base is not None and (place := base / method / f"{task}.toml").is_file():
-            return PromptSet(place.read_bytes(), path=str(place))
-    raise ConfigError(f"there are no prompts for the method {method!r} and the task {task!r}")
+    base = built_in if folder is None else Path(folder)
+    place = base / method / f"{task}.toml"
+    if not place.is_file():
+        where = f"the folder {str(folder)!r} has no" if folder is not None else "there is no"
+        raise ConfigError(f"{where} {method}/{task}.toml")
+    return place

@@ -34,6 +34,16 @@ def number(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def plain(text: str) -> str:
+    """Return text from outside as it may be printed: no markup, no control characters."""
+    return escape(printable(text))
+
+
+def printable(text: str) -> str:
+    """Return text without control characters, which could command a terminal."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
 def count(value: int | None) -> str:
     """Return a count with thousands set apart."""
     return "?" if value is None else f"{value:,}"
@@ -48,8 +58,8 @@ def judgments_table(judgments: Iterable[Judgment]) -> Table:
     for each in islice(judgments, MAX_ROWS):
         style = None if each.status is Status.OK else "yellow"
         made.add_row(
-            escape(each.item_id),
-            escape(each.criterion),
+            plain(each.item_id),
+            plain(each.criterion),
             number(each.value),
             number(each.raw),
             number(each.coverage, 3),
@@ -64,8 +74,8 @@ def systems_table(summary: Summary) -> Table:
     made = table("system", "criterion", "mean", "scored", numbers=("mean", "scored"))
     for each in summary.systems:
         made.add_row(
-            escape(each.system or "(none)"),
-            escape(each.criterion),
+            plain(each.system or "(none)"),
+            plain(each.criterion),
             number(each.mean),
             f"{each.n_scored}/{each.n}",
         )
@@ -84,6 +94,11 @@ def summary_lines(summary: Summary, most: int = 5) -> list[str]:
         lines.append(f"{count(summary.n_unparsed)} sampled answers could not be read")
     if summary.n_inexact:
         lines.append(f"{count(summary.n_inexact)} scores rest on bounds of label log-probs")
+    if summary.n_thin:
+        lines.append(
+            f"low coverage: {count(summary.n_thin)} scores rest on less than half of the "
+            "probability; trust them little"
+        )
     statuses = ", ".join(f"{name} {n}" for name, n in sorted(summary.statuses.items()))
     coverage = number(summary.mean_coverage, 3)
     return [*lines, f"status: {statuses or 'none'}; mean coverage: {coverage}"]
@@ -116,14 +131,14 @@ def plan_lines(plan: Plan) -> list[str]:
 
 def runs_table(runs: Iterable[Run]) -> Table:
     """Return one row per run."""
-    made = table("run", "started", "data", "judged", "judge", numbers=("judged",))
+    made = table("run", "started", "data", "judged", "judge", "criterion", "model", "prompt")
     for run in runs:
         fields = run.signature.fields
         made.add_row(
             run.id,
             strftime("%Y-%m-%d %H:%M", localtime(run.created)),
-            escape(run.data),
+            plain(run.data),
             f"{run.n_judged}/{run.n_items}",
-            escape(f"{fields.get('judge', '?')}, {fields.get('model', '?')}"),
+            *(plain(fields.get(name, "?")) for name in ("judge", "criterion", "model", "prompt")),
         )
     return made

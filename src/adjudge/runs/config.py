@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -80,13 +80,15 @@ def load_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
             raise ConfigError(f"the configuration {str(path)!r} cannot be read: {error}") from error
     if isinstance(values.get("criterion"), str):
         values["criterion"] = [values["criterion"]]
+    if isinstance(values.get("option"), dict):
+        values["option"] = [f"{name}={value}" for name, value in values["option"].items()]
     given = checked_fields(RunConfig, values, what="key", where=f"{path}: ")
     flagged = {name: value for name, value in flags.items() if value not in (None, [])}
     return RunConfig(**given | checked_fields(RunConfig, flagged, what="flag"))
 
 
 def checked_fields(
-    kind: type, values: Mapping[str, Any], *, what: str, where: str = ""
+    kind: type, values: Mapping[str, Any], *, what: str, where: str = "", but: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return values turned into what the fields of a dataclass are; text is read as such.
 
@@ -94,11 +96,15 @@ def checked_fields(
     ------
     ConfigError
         If a name is not a field or a value cannot be read as the field's type; `what` says
-        what the names are, `where` what the message begins with.
+        what the names are, `where` what the message begins with. Fields in `but` do not count.
     """
     from pydantic import TypeAdapter, ValidationError
 
-    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in _names(kind)}
+    hints = {
+        name: hint
+        for name, hint in get_type_hints(kind).items()
+        if name in _names(kind).difference(but)
+    }
     checked = {}
     for name, value in values.items():
         if name not in hints:

@@ -25,6 +25,8 @@ from adjudge.schema import (
 #: Marks a file as ours ("adju"), and how many seconds to wait for others who use it.
 APPLICATION_ID = 0x61646A75
 BUSY_TIMEOUT = 30.0
+#: What reading a damaged row may raise.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 #: Numbered by their place, append-only: a store of version n has had the first n of them.
 MIGRATIONS = (
     """
@@ -83,6 +85,8 @@ class Store:
 
     def __init__(self, path: str | Path = ":memory:") -> None:
         self.path = str(path)
+        if not self.path:
+            raise StoreError("a store needs a name; leave the flag out for adjudge.db")
         try:
             self._db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT, isolation_level=None)
         except sqlite3.Error as error:
@@ -129,7 +133,8 @@ class Store:
                 self._db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
             self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
 
     def _write_ahead(self) -> None:
@@ -151,7 +156,12 @@ class Store:
         """Return what the engine answered to this request before, or None."""
         key = reply_key(engine, request)
         rows = self._execute("SELECT reply FROM replies WHERE key = ?", key)
-        return reply_from_json(rows[0][0]) if rows else None
+        if not rows:
+            return None
+        try:
+            return reply_from_json(rows[0][0])
+        except UNREADABLE as error:
+            raise self._error(f"holds a reply that cannot be read, {key}", error) from error
 
     def save_reply(self, engine: Mapping[str, str], request: Request, reply: Reply) -> None:
         """Keep what the engine answered to this request."""
@@ -188,7 +198,10 @@ class Store:
             *(run_id, after),
         ):
             for after, text in rows:  # noqa: B007 - the last one is where to go on
-                yield _judgment(json.loads(text))
+                try:
+                    yield _judgment(json.loads(text))
+                except UNREADABLE as error:
+                    raise self._error("holds a judgment that cannot be read", error) from error
 
     def runs(self) -> list[Run]:
         """Return all runs, oldest first."""
@@ -196,7 +209,10 @@ class Store:
             "SELECT runs.*, (SELECT count(*) FROM judgments WHERE run_id = id) FROM runs "
             "ORDER BY created"
         )
-        return [Run(row[0], row[1], Signature(json.loads(row[2])), *row[3:]) for row in rows]
+        try:
+            return [Run(row[0], row[1], Signature(json.loads(row[2])), *row[3:]) for row in rows]
+        except UNREADABLE as error:
+            raise self._error("holds a run that cannot be read", error) from error
 
     def find_run(self, prefix: str) -> Run:
         """Return the one run whose id begins with `prefix`.
@@ -221,7 +237,7 @@ class Store:
             raise self._error("cannot be used", error) from error
 
     def _error(self, what: str, error: Exception) -> StoreError:
-        return StoreError(f"{self.path} {what}: {error}; name a new file or one that adjudge made")
+        return StoreError(f"{self.path} {what}: {error}")
 
 
 def reply_key(engine: Mapping[str, str], request: Request) -> str:

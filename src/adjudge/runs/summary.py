@@ -46,6 +46,8 @@ class Summary(NamedTuple):
         Sampled answers that were left out of the scores because they could not be read.
     n_inexact
         Scores that rest on bounds of label log-probs.
+    n_thin
+        Scores with a coverage below one half: the model would rather say something else.
     """
 
     systems: tuple[SystemMean, ...]
@@ -54,6 +56,7 @@ class Summary(NamedTuple):
     no_scores: tuple[NoScore, ...] = ()
     n_unparsed: int = 0
     n_inexact: int = 0
+    n_thin: int = 0
 
 
 def summarize(judgments: Iterable[Judgment]) -> Summary:
@@ -63,7 +66,7 @@ def summarize(judgments: Iterable[Judgment]) -> Summary:
     statuses: Counter[str] = Counter()
     coverages: list[float] = []
     failed: dict[tuple[str, str], list[str]] = {}
-    n_unparsed = n_inexact = 0
+    n_unparsed = n_inexact = n_thin = 0
     for judgment in judgments:
         key = (judgment.system, judgment.criterion)
         scored = values.setdefault(key, [])
@@ -76,6 +79,7 @@ def summarize(judgments: Iterable[Judgment]) -> Summary:
             scored.append(judgment.value)
             n_unparsed += judgment.evidence.get("unparsed", 0)
             n_inexact += judgment.evidence.get("exact") is False
+            n_thin += judgment.coverage is not None and judgment.coverage < 0.5
         if judgment.coverage is not None:
             coverages.append(judgment.coverage)
     return Summary(
@@ -88,6 +92,7 @@ def summarize(judgments: Iterable[Judgment]) -> Summary:
         no_scores=tuple(NoScore(*why, tuple(ids)) for why, ids in failed.items()),
         n_unparsed=n_unparsed,
         n_inexact=n_inexact,
+        n_thin=n_thin,
     )
 
 

@@ -159,13 +159,13 @@ def test_a_csv_file_without_a_response_column_names_the_columns_it_has(write: Wr
 
 def test_a_row_without_source_and_instruction_names_the_columns_it_has(write: Write) -> None:
     with pytest.raises(
-        DataError, match=r"line 1, column 'source': .*the row has: article, response"
+        DataError, match=r"line 1, column 'source': .*this one has: article, response"
     ):
         read_responses(write("a.jsonl", jsonl({"article": "s", "response": "r"})))
 
 
 def test_an_empty_row_is_told_to_have_nothing(write: Write) -> None:
-    with pytest.raises(DataError, match=r"line 1, column 'source': .*the row has: nothing"):
+    with pytest.raises(DataError, match=r"line 1, column 'source': .*this one has: nothing"):
         read_responses(write("a.jsonl", "{}\n"))
 
 

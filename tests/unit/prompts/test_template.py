@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjudge.errors import ConfigError, DataError
-from adjudge.prompts.template import PromptSet, load_prompts
+from adjudge.prompts.template import PromptSet, load_prompts, prompt_source
 from adjudge.schema import TASKS, Criterion, Message, Scale
 
 CONTENT = b"""
@@ -237,9 +237,22 @@ def test_files_of_a_folder_replace_the_built_in_ones(tmp_path: Path) -> None:
     assert load_prompts("ladder", "story", folder=tmp_path).reference == OWN.reference
 
 
-def test_what_a_folder_lacks_is_built_in(tmp_path: Path) -> None:
-    built_in = load_prompts("ladder", "story")
-    assert load_prompts("ladder", "story", folder=tmp_path).reference == built_in.reference
+def test_a_folder_without_the_file_is_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the folder '.*' has no ladder/story\.toml"):
+        load_prompts("ladder", "story", folder=tmp_path)
+
+
+def test_a_prompt_that_does_not_show_its_data_is_refused() -> None:
+    prompts = PromptSet(b'id="a"\nversion=1\n[p]\nuser="{{ source }}"\n', path="x")
+    with pytest.raises(ConfigError, match=r"does not show \{\{ response \}\}"):
+        prompts.render("p", {"source": "s", "response": "r"})
+
+
+def test_the_built_in_file_is_a_file_to_edit(tmp_path: Path) -> None:
+    (tmp_path / "direct").mkdir()
+    (tmp_path / "direct" / "story.toml").write_text(prompt_source("direct", "story"), "utf-8")
+    own = load_prompts("direct", "story", folder=tmp_path)
+    assert own.reference == load_prompts("direct", "story").reference
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -259,5 +272,5 @@ def test_an_unknown_task_is_told_with_the_nearest() -> None:
 
 
 def test_a_method_without_prompts_is_told() -> None:
-    with pytest.raises(ConfigError, match="no prompts for the method 'none' and the task 'story'"):
+    with pytest.raises(ConfigError, match=r"there is no none/story\.toml"):
         load_prompts("none", "story")
