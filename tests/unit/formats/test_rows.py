@@ -577,21 +577,25 @@ def test_a_file_in_place_of_the_folder_is_told(tmp_path: Path) -> None:
         check_writable(tmp_path / "file" / "a.jsonl")
 
 
-def test_a_read_only_file_is_told(write: Write) -> None:
+def test_a_read_only_file_is_told(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write("a.jsonl", "old")
     path.chmod(0o444)
-    if os.access(path, os.W_OK):
-        pytest.skip("this user may write read-only files")
+    if os.access(path, os.W_OK):  # root may write it: be somebody else
+        monkeypatch.setattr(os, "access", lambda name, mode: not (Path(name) == path and mode))
     with pytest.raises(ConfigError, match="cannot be written: the file is there and read-only"):
         check_writable(path)
 
 
-def test_a_read_only_folder_is_told(tmp_path: Path) -> None:
+def test_a_read_only_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "closed"
     folder.mkdir()
     folder.chmod(0o555)
-    if os.access(folder, os.W_OK):
-        pytest.skip("this user may write read-only folders")
+    if os.access(folder, os.W_OK):  # root may write into it: be somebody else
+
+        def refuse(**_: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr("tempfile.NamedTemporaryFile", refuse)
     with pytest.raises(ConfigError, match="cannot be written: Permission denied"):
         check_writable(folder / "a.jsonl")
 
