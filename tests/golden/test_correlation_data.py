@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy import stats
 
 from adjudge.stats.correlation import Coefficient, Constant, Level, correlation
 
@@ -184,3 +185,33 @@ def test_beluga_on_hanna(adjudge_data: Path, criterion: str, column: str, value:
     assert np.isfinite(gold).sum() == len(stories) == 1056
     found = correlation(prediction, gold, level="pooled")
     assert found.value == pytest.approx(value, abs=1e-3)
+
+
+def test_the_worked_example_of_the_documentation(summeval: Axes, adjudge_data: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text("utf-8")
+    path = adjudge_data / "summeval" / "summeval_bartscore.json"
+    sources = json.loads(path.read_text("utf-8")).values()
+    systems = sorted({system for source in sources for system in source["sys_summs"]})
+    lengths = np.array(
+        [[len(source["sys_summs"][name]["sys_summ"].split()) for source in sources]
+         for name in systems], dtype=float,
+    )  # fmt: skip
+    gold = summeval["consistency"]
+    assert f"{100 * np.mean(np.isclose(gold, 5)):.1f} %" == "81.6 %"
+    for name, stand_in in (
+        ("length in words", lengths),
+        ("relevance, rated by people", summeval["relevance"]),
+    ):
+        groups = [
+            stats.spearmanr(stand_in[:, i], gold[:, i]).statistic
+            for i in range(100)
+            if np.ptp(gold[:, i]) > 1e-9
+        ]
+        skip, zero = np.mean(groups), np.sum(groups) / 100
+        one = (np.sum(groups) + 4) / 100
+        assert f"| {name} | {skip:.3f} | {zero:.3f} | {one:.3f} |" in text
+        levels = [correlation(stand_in, gold, level=level).value for level in get_args(Level)]
+        assert f"| {name} | {' | '.join(f'{value:.3f}' for value in levels)} |" in text
+        assert levels[0] == pytest.approx(skip)
+        pooled = stats.spearmanr(stand_in.ravel(), gold.round(9).ravel()).statistic
+        assert levels[2] == pytest.approx(pooled, abs=1e-3)
