@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from adjudge.cli import catalogue, runs, score
+from adjudge.cli import catalogue, correlate, runs, score
 from adjudge.errors import AdjudgeError
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ def _options(
 
 score.register(app)
 runs.register(app)
+correlate.register(app)
 catalogue.register(app)
 
 

@@ -1,9 +1,13 @@
-"""The row that is written for a judgment."""
+"""Rows of scores: the one that is written for a judgment, and numbers read from files."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from adjudge.errors import DataError
+from adjudge.formats.rows import read_rows
 from adjudge.schema import Judgment
 
 
@@ -21,3 +25,77 @@ def score_row(judgment: Judgment) -> dict[str, Any]:
         "status": judgment.status.value,
         "n_calls": judgment.n_calls,
     }
+
+
+class ScoreRow(NamedTuple):
+    """A number from a file of scores or of gold; NaN where it has none."""
+
+    id: str
+    criterion: str
+    source_id: str
+    system: str
+    value: float
+
+
+def read_scores(path: str | Path, field: str) -> list[ScoreRow]:
+    """Return the numbers in a column of a file, a null one as NaN.
+
+    Parameters
+    ----------
+    path
+        A ``.jsonl``, ``.csv`` or ``.parquet`` file with ``id`` and `field`, and if it has them
+        ``criterion``, ``source_id`` and ``system``.
+    field
+        The column with the numbers.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, a value is no finite number, or an id or a system of a source
+        comes twice for one criterion.
+    """
+    rows: list[ScoreRow] = []
+    lines: dict[tuple[str, ...], int] = {}
+    for line, row in read_rows(path):
+        for needed in ("id", field):
+            if needed not in row or (needed == "id" and row["id"] is None):
+                has = ", ".join(map(str, row)) or "nothing"
+                raise DataError(
+                    f"the column is missing; the row has: {has}",
+                    path=path,
+                    line=line,
+                    field=needed,
+                )
+        texts = {
+            name: "" if row.get(name) is None else str(row[name])
+            for name in ("id", "criterion", "source_id", "system")
+        }
+        made = ScoreRow(**texts, value=_number(row[field], path, line, field))
+        keys = [(made.criterion, "id", made.id)]
+        if made.source_id and made.system:
+            keys.append((made.criterion, made.source_id, made.system))
+        for key in keys:
+            if key in lines:
+                raise DataError(
+                    f"{' '.join(key[1:])} comes twice, here and in line {lines[key]}",
+                    path=path,
+                    line=line,
+                )
+            lines[key] = line
+        rows.append(made)
+    if not rows:
+        raise DataError("there are no rows", path=path)
+    return rows
+
+
+def _number(value: object, path: str | Path, line: int, field: str) -> float:
+    """Return a cell as a number; null is NaN."""
+    if value is None:
+        return math.nan
+    try:
+        number = float(str(value) if isinstance(value, bool) else value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"{value!r} is no number", path=path, line=line, field=field) from error
+    if math.isinf(number):
+        raise DataError("the number is infinite", path=path, line=line, field=field)
+    return number

@@ -1,0 +1,176 @@
+"""`adjudge correlate`: two files of numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from adjudge.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+#: Four systems by three sources; the third source has constant gold.
+SCORES = np.array([[1.0, 2.0, 1.0], [2.0, 1.0, 2.0], [3.0, 4.0, 3.0], [4.0, 3.0, 4.0]])
+GOLD = np.array([[1, 1, 3], [3, 2, 3], [2, 3, 3], [4, 4, 3]], dtype=float)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `adjudge correlate` in an empty folder: exit status, output, errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["adjudge", "correlate", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return command
+
+
+def rows(values: np.ndarray, field: str, **more: Any) -> list[dict[str, Any]]:
+    return [
+        {"id": f"{i}/{j}", "source_id": f"s{j}", "system": f"m{i}", field: float(value), **more}
+        for i, row in enumerate(values)
+        for j, value in enumerate(row)
+    ]
+
+
+def write(name: str, content: list[dict[str, Any]]) -> str:
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in content))
+    return name
+
+
+def files(**changes: Any) -> list[str]:
+    scores = write("scores.jsonl", changes.get("scores", rows(SCORES, "score", criterion="c")))
+    gold = write("gold.jsonl", changes.get("gold", rows(GOLD, "gold")))
+    return [scores, "--gold", gold, "--resamples", "50"]
+
+
+def test_the_numbers_are_those_of_scipy(run: Run) -> None:
+    code, out, errors = run(*files(), "--format", "json")
+    assert (code, errors) == (0, "")
+    (row,) = json.loads(out)
+    kept = [0, 1]
+    for name, function in (
+        ("pearson", stats.pearsonr),
+        ("spearman", stats.spearmanr),
+        ("kendall_tau_b", stats.kendalltau),
+    ):
+        expected = np.mean([function(SCORES[:, j], GOLD[:, j]).statistic for j in kept])
+        assert row[name].startswith(f"{expected:.3f} [")
+    assert (row["criterion"], row["n"], row["kept/total"]) == ("c", "12", "2/3")
+
+
+def test_levels_and_policies(run: Run) -> None:
+    _, out, _ = run(*files(), "--level", "pooled", "--format", "json")
+    expected = stats.spearmanr(SCORES.ravel(), GOLD.ravel()).statistic
+    assert json.loads(out)[0]["spearman"].startswith(f"{expected:.3f} [")
+    _, out, _ = run(*files(), "--constant", "one", "--format", "json")
+    assert json.loads(out)[0]["kept/total"] == "3/3"
+
+
+def test_what_does_not_join_is_counted(run: Run) -> None:
+    scores = rows(SCORES, "score", criterion="c")[1:]
+    scores[0]["score"] = None
+    gold = rows(GOLD, "gold")[:-1]
+    gold[5]["gold"] = None
+    code, out, _ = run(*files(scores=scores, gold=gold), "--format", "json")
+    assert code == 0
+    (row,) = json.loads(out)
+    assert (row["n"], row["no score"], row["no gold"], row["not joined"]) == ("8", "1", "1", "2")
+
+
+def test_every_criterion_has_a_row_and_its_own_gold(run: Run) -> None:
+    scores = rows(SCORES, "score", criterion="a") + rows(-SCORES, "score", criterion="b")
+    gold = rows(SCORES, "gold", criterion="a") + rows(SCORES, "gold", criterion="b")
+    _, out, _ = run(*files(scores=scores, gold=gold), "--format", "csv")
+    table = list(csv.DictReader(io.StringIO(out)))
+    assert [row["criterion"] for row in table] == ["a", "b"]
+    assert [row["spearman"][:6] for row in table] == ["1.000 ", "-1.000"]
+
+
+def test_source_and_system_may_stand_in_gold_alone(run: Run) -> None:
+    bare = [{"id": row["id"], "score": row["score"]} for row in rows(SCORES, "score")]
+    assert run(*files(scores=bare))[0] == 0
+    code, _, errors = run(
+        *files(scores=bare, gold=[{"id": r["id"], "gold": r["gold"]} for r in rows(GOLD, "gold")])
+    )
+    assert code == 2
+    assert "'0/0' has no source_id or no system, in neither file" in errors
+
+
+@pytest.mark.parametrize(
+    ("cut", "level", "note"),
+    [
+        (np.s_[:1, :], "sample", "one system only: the level sample needs two"),
+        (np.s_[:, :1], "by_source", "one source only: the level by_source needs two"),
+        (np.s_[:, 2:], "sample", "all gold numbers are the same"),
+    ],
+)
+def test_why_there_is_no_correlation(run: Run, cut: Any, level: str, note: str) -> None:
+    given = files(scores=rows(SCORES[cut], "score"), gold=rows(GOLD[cut], "gold"))
+    code, out, errors = run(*given, "--level", level, "--format", "json")
+    assert code == 0
+    assert json.loads(out)[0]["spearman"] == "-"
+    assert note in errors
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"gold": [{"id": "x", "gold": 1}]}, "no row joins: 12 rows of scores"),
+        ({"gold": [{"id": "0/0", "gold": "high"}]}, "gold.jsonl, line 1, column 'gold': 'high'"),
+        ({"gold": [{"id": "0/0", "gold": True}]}, "column 'gold': True is no number"),
+        ({"gold": [{"id": "0/0", "gold": 1e999}]}, "the number is infinite"),
+        ({"gold": [{"id": "0/0", "rating": 1}]}, "line 1, column 'gold': the column is missing"),
+        ({"gold": [{"gold": 1}]}, "line 1, column 'id': the column is missing"),
+        ({"gold": rows(GOLD, "gold")[:1] * 2}, "line 2: id 0/0 comes twice, here and in line 1"),
+        (
+            {"scores": [{**row, "system": "m"} for row in rows(SCORES[:2, :1], "score")]},
+            "line 2: s0 m comes twice, here and in line 1",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(
+    run: Run, changes: dict[str, Any], message: str
+) -> None:
+    code, _, errors = run(*files(**changes))
+    assert code == 2
+    assert message in errors
+    assert len(errors.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("--level", "samples", "unknown level 'samples': did you mean 'sample'"),
+        ("--constant", "drop", "unknown policy for constant groups 'drop'"),
+        ("--format", "html", "unknown format 'html'"),
+    ],
+)
+def test_unknown_choices(run: Run, flag: str, value: str, message: str) -> None:
+    code, _, errors = run(*files(), flag, value)
+    assert code == 2
+    assert message in errors
+
+
+def test_text_says_how_to_reproduce_it(run: Run) -> None:
+    _, out, _ = run(*files(), "--seed", "7")
+    assert out.splitlines()[-1] == (
+        "level:sample|constant:skip|resamples:50 of sources and systems|seed:7"
+    )
+    assert run(*files(), "--seed", "7")[1] == out
