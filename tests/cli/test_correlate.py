@@ -103,6 +103,30 @@ def test_every_criterion_has_a_row_and_its_own_gold(run: Run) -> None:
     assert [row["spearman"][:6] for row in table] == ["1.000 ", "-1.000"]
 
 
+def test_criteria_without_a_partner_are_shown_not_dropped(run: Run) -> None:
+    scores = rows(SCORES, "score", criterion="a") + rows(SCORES, "score", criterion="b")
+    gold = rows(GOLD, "gold", criterion="a") + rows(GOLD, "gold", criterion="c")
+    code, out, errors = run(*files(scores=scores, gold=gold), "--format", "json")
+    table = {row["criterion"]: row for row in json.loads(out)}
+    assert code == 0
+    assert {name: (row["n"], row["not joined"]) for name, row in table.items()} == {
+        "a": ("12", "0"),
+        "b": ("0", "12"),
+        "c": ("0", "12"),
+    }
+    assert errors.splitlines() == ["b: no row joins", "c: no row joins"]
+
+
+def test_scores_without_a_criterion_join_gold_of_one(run: Run) -> None:
+    bare = rows(SCORES, "score")
+    one = rows(GOLD, "gold", criterion="a")
+    _, out, _ = run(*files(scores=bare, gold=one), "--format", "json")
+    assert json.loads(out)[0]["n"] == "12"
+    code, _, errors = run(*files(scores=bare, gold=one + rows(GOLD, "gold", criterion="b")))
+    assert code == 2
+    assert "the scores name no criterion, gold has a, b" in errors
+
+
 def test_source_and_system_may_stand_in_gold_alone(run: Run) -> None:
     bare = [{"id": row["id"], "score": row["score"]} for row in rows(SCORES, "score")]
     assert run(*files(scores=bare))[0] == 0
@@ -119,6 +143,7 @@ def test_source_and_system_may_stand_in_gold_alone(run: Run) -> None:
         (np.s_[:1, :], "sample", "one system only: the level sample needs two"),
         (np.s_[:, :1], "by_source", "one source only: the level by_source needs two"),
         (np.s_[:, 2:], "sample", "all gold numbers are the same"),
+        (np.s_[:1, :1], "pooled", "all gold numbers are the same"),
     ],
 )
 def test_why_there_is_no_correlation(run: Run, cut: Any, level: str, note: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
 
 import numpy as np
@@ -235,6 +236,25 @@ def test_no_mass_on_the_labels_is_a_status_with_what_was_said_instead() -> None:
     assert judgment.value is None
     assert judgment.coverage == pytest.approx(2e-9)
     assert judgment.evidence["top_tokens"][0] == [("Well", -0.1)]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_log_prob_that_is_no_number_gives_no_score(place: int) -> None:
+    def answer(request: Request) -> Answer | Reply:
+        if isinstance(request, Generate):
+            return numbered(request)
+        logprobs = [-1.0, -1.0, -1.0]
+        logprobs[place] = math.nan
+        return LabelScores(
+            request_id=request.id,
+            logprobs=tuple(logprobs),
+            masses=(0.3, 0.3, 0.3),
+            n_tokens=(1, 2, 1),
+            coverage=0.9,
+        )
+
+    (judgment,) = judged(ScriptedEngine(answer), make_item())
+    assert (judgment.status, judgment.value) == (Status.NO_LABEL_MASS, None)
 
 
 def test_a_failed_request_is_an_engine_error_with_its_message() -> None:

@@ -78,14 +78,21 @@ def correlate(
     DataError
         If no row joins, or rows do not say their source and system.
     """
+    named = {row.criterion for row in gold} - {""}
+    if any(not row.criterion for row in scores) and len(named) > 1:
+        raise DataError(
+            f"the scores name no criterion, gold has {', '.join(sorted(named))}: "
+            "add a column criterion to the scores, or give gold of one criterion"
+        )
+    only = {""} if len(named) != 1 else {"", *named}
     criteria = list(dict.fromkeys(row.criterion for row in scores))
+    unscored = [] if "" in criteria else sorted(named.difference(criteria))
     results = []
-    for criterion in criteria:
+    for criterion in [*criteria, *unscored]:
         ours = {row.id: row for row in scores if row.criterion == criterion}
-        theirs = {row.id: row for row in gold if row.criterion in (criterion, "")}
+        wanted = {criterion, ""} if criterion else only
+        theirs = {row.id: row for row in gold if row.criterion in wanted}
         joined = [_joined(ours[key], theirs[key]) for key in ours if key in theirs]
-        if not joined:
-            continue
         prediction, reference = _matrices(joined)
         options = {"level": level, "constant": constant}
         results.append(
@@ -114,7 +121,7 @@ def correlate(
                 note=_note(prediction, reference, level),
             )
         )
-    if not results:
+    if all(each.note == "no row joins" for each in results):
         raise DataError(
             f"no row joins: {len(scores)} rows of scores, such as {scores[0].id!r} by "
             f"{scores[0].criterion!r}, and {len(gold)} of gold, such as {gold[0].id!r} by "
@@ -155,11 +162,16 @@ def _note(
 ) -> str:
     """Return why a correlation cannot be there, in words."""
     n_systems, n_sources = prediction.shape
+    if not prediction.size:
+        return "no row joins"
     if level in ("sample", "system") and n_systems < 2:
         return f"one system only: the level {level} needs two; try pooled or by_source"
     if level == "by_source" and n_sources < 2:
         return "one source only: the level by_source needs two; try sample"
-    values = reference[np.isfinite(reference) & np.isfinite(prediction)]
-    if values.size and np.ptp(values) == 0:
-        return "all gold numbers are the same"
+    both = np.isfinite(reference) & np.isfinite(prediction)
+    if not both.any():
+        return "no item has both numbers"
+    for what, values in (("gold numbers", reference[both]), ("scores", prediction[both])):
+        if np.ptp(values) == 0:
+            return f"all {what} are the same"
     return ""

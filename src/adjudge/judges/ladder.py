@@ -126,9 +126,11 @@ class LadderJudge(Judge):
         }
         coverages = [reply.coverage for reply in replies]
         coverage = float(np.mean(coverages))
-        if not all(each >= self.min_coverage for each in coverages) or not all(
-            math.isfinite(max(reply.logprobs)) for reply in replies
-        ):
+        readable = all(
+            math.isfinite(max(reply.logprobs)) and not any(map(math.isnan, reply.logprobs))
+            for reply in replies
+        )
+        if not (readable and all(each >= self.min_coverage for each in coverages)):
             evidence["top_tokens"] = [list(reply.top_tokens) for reply in replies]
             return judgment(item, Status.NO_LABEL_MASS, coverage=coverage, evidence=evidence)
         probabilities = np.array([softmax(reply.logprobs) for reply in replies])
