@@ -49,16 +49,24 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(autouse=True)
-def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forbid connections to anything but sockets of this machine's file system."""
     connect = socket.socket.connect
+    loopback = "loopback" in request.fixturenames
 
     def guarded(self: socket.socket, address: Any) -> None:
-        if self.family in (socket.AF_INET, socket.AF_INET6):
+        internet = self.family in (socket.AF_INET, socket.AF_INET6)
+        if internet and not (loopback and address[0] == "127.0.0.1"):
             raise AssertionError(f"a test opened a network connection to {address}")
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture
+def loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test connect to servers of its own on 127.0.0.1, past any proxy."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 @pytest.fixture(scope="session")

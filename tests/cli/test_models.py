@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from adjudge.cache import file_hash
 from adjudge.engines import models
 from adjudge.engines.models import (
     KNOWN,
     KnownModel,
     cached_path,
-    file_hash,
     model_hash,
     pull,
     resolve,

@@ -10,7 +10,8 @@ import pytest
 
 from adjudge.engines.base import Engine
 from adjudge.errors import ConfigError
-from adjudge.judges.ladder import LadderJudge, clean_rung, ladder_score, levels
+from adjudge.judges.ladder import LadderJudge, ladder_score
+from adjudge.judges.rungs import clean_rung, levels
 from adjudge.prompts.template import load_prompts
 from adjudge.runs.runner import Runner
 from adjudge.runs.store import Store
@@ -84,9 +85,11 @@ def test_the_score_weighs_each_rung_by_its_value() -> None:
         [[0.7, 0.2, 0.1], [0.5, 0.3, 0.2], [0.2, 0.2, 0.6], [0.1, 0.6, 0.3], [0.0, 0.9, 0.1]]
     )
     # 1(.7-.2) + 2(.5-.3) + 3(0) + 4(.1-.6) + 5(0-.9) = .5 + .4 - 2 - 4.5
-    raw, value = ladder_score(probabilities)
-    assert raw == pytest.approx(-5.6)
-    assert value == pytest.approx(1 + 4 * (-5.6 + 15) / 30)
+    score = ladder_score(probabilities)
+    assert score.raw == pytest.approx(-5.6)
+    assert score.rescaled == pytest.approx(1 + 4 * (-5.6 + 15) / 30)
+    # beaten .7 + .5 + .2 + .1, similar .1 + .2 + .6 + .3 + .1
+    assert score.position == pytest.approx(1 + 4 * (1.5 + 1.3 / 2) / 5)
 
 
 def test_labels_are_renormalised_over_the_three() -> None:
@@ -165,7 +168,7 @@ def test_order_of_items_and_replies_changes_nothing() -> None:
     assert len(set(results[0].values())) == 3
 
 
-def test_a_rung_that_comes_out_empty_is_drawn_once_more_with_another_seed() -> None:
+def test_a_rung_that_comes_out_empty_is_drawn_again_with_another_seed() -> None:
     first: list[Generate] = []
 
     def answer(request: Request) -> Answer:
@@ -194,7 +197,7 @@ def test_a_rung_that_comes_out_empty_is_drawn_once_more_with_another_seed() -> N
         ("between", "best possible", {"3": "the same as rung 5"}),
     ],
 )
-def test_a_rung_that_fails_twice_fails_the_ladder(
+def test_a_rung_that_fails_every_time_fails_the_ladder(
     bad: str, text: str, problem: dict[str, str]
 ) -> None:
     def answer(request: Request) -> Answer:

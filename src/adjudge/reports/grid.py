@@ -41,8 +41,7 @@ def render_grid(header: Sequence[str], rows: Sequence[Sequence[str]], style: str
     | :--- | -: |
     | a_b  | 10 |
     """
-    if style not in get_args(Style):
-        raise unknown_name("format", style, get_args(Style))
+    check_style(style)
     if style == "json":
         return json.dumps([dict(zip(header, row, strict=True)) for row in rows], indent=1)
     if style == "csv":
@@ -59,6 +58,12 @@ def render_grid(header: Sequence[str], rows: Sequence[Sequence[str]], style: str
         return "\n".join("  ".join(cells).rstrip() for cells in lines)
     rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [lines[0], rule, *lines[1:]])
+
+
+def check_style(style: str) -> None:
+    """Raise ConfigError if a grid cannot be had in this format."""
+    if style not in get_args(Style):
+        raise unknown_name("format", style, get_args(Style))
 
 
 def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:

@@ -20,12 +20,12 @@ from adjudge.schema import Judgment, Status
 MAX_ROWS = 40
 
 
-def table(*columns: str, numbers: Sequence[str] = ()) -> Table:
-    """Return an empty table; columns named in `numbers` are set flush right."""
+def table(*columns: str, numbers: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
+    """Return an empty table; `numbers` are set flush right, they and `whole` never wrapped."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         flush = "right" if column in numbers else "left"
-        made.add_column(column, justify=flush, no_wrap=column in numbers)  # type: ignore[arg-type]
+        made.add_column(column, justify=flush, no_wrap=column in (*numbers, *whole))  # type: ignore[arg-type]
     return made
 
 

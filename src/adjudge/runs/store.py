@@ -250,3 +250,16 @@ def _judgment(fields: dict[str, Any]) -> Judgment:
     fields["status"] = Status(fields["status"])
     fields["distribution"] = tuple(tuple(row) for row in fields["distribution"])
     return Judgment(**fields)
+
+
+def open_store(path: str) -> Store:
+    """Return a store that must be there already.
+
+    Raises
+    ------
+    StoreError
+        If it is not there.
+    """
+    if not Path(path).is_file():
+        raise StoreError(f"there is no store {path!r}; name one with --store")
+    return Store(path)

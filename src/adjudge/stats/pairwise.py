@@ -142,29 +142,48 @@ def pairwise_accuracy(
     >>> result.value, result.kept, result.n_gold_ties
     (0.3333333333333333, 3, 1)
     """
-    if convention not in CONVENTIONS:
-        raise ConfigError(f"convention is {convention!r}; use one of {', '.join(CONVENTIONS)}")
-    if swapped is None and convention in BOTH_ORDERS:
-        raise ConfigError(f"convention {convention!r} takes verdicts in both orders; give swapped")
-    first, truth = as_verdicts(verdict, gold)
-    second = first if swapped is None else as_verdicts(swapped, gold)[0]
-    unreadable = np.isnan(first) | np.isnan(second)
+    first, second, truth = _verdicts(verdict, gold, convention, swapped)
+    judged, marks = _marks(convention, first, second, truth, ties=ties)
+    kept = ~np.isnan(marks)
     same = first == second
-    judged, right = _marks(convention, first, second, truth)
-    kept = ~np.isnan(truth)
-    if convention == "fastchat":
-        kept &= ~unreadable & (ties | (judged != 0))
-    if not ties:
-        kept &= truth != 0
     return Accuracy(
-        value=float(right[kept].mean()) if kept.any() else math.nan,
+        value=float(marks[kept].mean()) if kept.any() else math.nan,
         kept=int(kept.sum()),
         total=truth.size,
         n_gold_ties=int((truth == 0).sum()),
         n_verdict_ties=int((judged == 0).sum()),
-        n_unreadable=int(unreadable.sum()),
+        n_unreadable=int((np.isnan(first) | np.isnan(second)).sum()),
         consistency=math.nan if swapped is None or not same.size else float(same.mean()),
     )
+
+
+def pairwise_marks(
+    verdict: npt.ArrayLike,
+    gold: npt.ArrayLike,
+    *,
+    convention: Convention,
+    swapped: npt.ArrayLike | None = None,
+    ties: bool = True,
+) -> FloatArray:
+    """Return how right a judge is on each pair: what `pairwise_accuracy` is the mean of.
+
+    Parameters
+    ----------
+    verdict, gold, convention, swapped, ties
+        As in `pairwise_accuracy`, which also says what is raised.
+
+    Returns
+    -------
+    FloatArray
+        Shape (n_pairs,), 0 to 1; NaN where the convention leaves the pair out.
+
+    Examples
+    --------
+    >>> pairwise_marks([1, -1, 0], [1, 1, 0], convention="plain", ties=False).tolist()
+    [1.0, 0.0, nan]
+    """
+    first, second, truth = _verdicts(verdict, gold, convention, swapped)
+    return _marks(convention, first, second, truth, ties=ties)[1]
 
 
 def tie_calibrated_accuracy(
@@ -333,17 +352,41 @@ def soft_pairwise_accuracy(
     return SoftPairwiseAccuracy(value, int(kept.sum()), kept.size, n_vectors, exact)
 
 
+def _verdicts(
+    verdict: npt.ArrayLike,
+    gold: npt.ArrayLike,
+    convention: Convention,
+    swapped: npt.ArrayLike | None,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return checked verdicts in both orders (the same where there is one) and gold."""
+    if convention not in CONVENTIONS:
+        raise ConfigError(f"convention is {convention!r}; use one of {', '.join(CONVENTIONS)}")
+    if swapped is None and convention in BOTH_ORDERS:
+        raise ConfigError(f"convention {convention!r} takes verdicts in both orders; give swapped")
+    first, truth = as_verdicts(verdict, gold)
+    second = first if swapped is None else as_verdicts(swapped, gold)[0]
+    return first, second, truth
+
+
 def _marks(
-    convention: Convention, first: FloatArray, second: FloatArray, gold: FloatArray
+    convention: Convention, first: FloatArray, second: FloatArray, gold: FloatArray, *, ties: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the judge's verdict on each pair (NaN = none) and how right it is, in [0, 1]."""
+    """Return the verdict on each pair and how right it is, in [0, 1]; NaN = none, left out."""
+    kept = ~np.isnan(gold)
+    if not ties:
+        kept &= gold != 0
     if convention not in BOTH_ORDERS:
-        return first, ((first == gold) & ((gold != 0) | (convention == "plain"))) * 1.0
-    disagreed = 0.0 * first * second if convention == "fastchat" else math.nan
-    judged = np.where(first == second, first, disagreed)
+        judged = first
+        right = ((first == gold) & ((gold != 0) | (convention == "plain"))) * 1.0
+    else:
+        disagreed = 0.0 * first * second if convention == "fastchat" else math.nan
+        judged = np.where(first == second, first, disagreed)
+        right = (judged == gold) * 1.0
     if convention == "llmbar":
-        return judged, ((first == gold) * 1.0 + (second == gold)) / 2
-    return judged, (judged == gold) * 1.0
+        right = ((first == gold) * 1.0 + (second == gold)) / 2
+    if convention == "fastchat":
+        kept &= ~np.isnan(first + second) & (ties | (judged != 0))
+    return judged, np.where(kept, right, np.nan)
 
 
 def _scored_pairs(

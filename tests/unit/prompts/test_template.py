@@ -129,19 +129,25 @@ def test_a_text_is_never_read_as_a_template() -> None:
     [
         ("ladder", "extreme", ("source",)),
         ("ladder", "between", ("source", "lower", "upper")),
-        ("ladder", "compare", ("source", "rung", "response")),
+        ("ladder", "compare", ("source", "reference", "target")),
+        ("ladder", "yes_no", ("source", "reference", "target")),
         ("direct", "score", ("source", "response")),
     ],
 )
+@pytest.mark.parametrize("order", ["paper", "shared"])
 def test_no_text_leaves_the_tags_of_a_built_in_prompt(
-    method: str, task: str, prompt: str, names: tuple[str, ...]
+    method: str, task: str, prompt: str, names: tuple[str, ...], order: str
 ) -> None:
     prompts = load_prompts(method, task)
     fields = {"criterion": CRITERION, "scale": Scale(), "quality": "best possible"}
+    fields |= {"asked": "better", "order": order}
     quiet = {name: f"text of {name}" for name in names}
     before = prompts.render(prompt, quiet, **fields)[-1].content
     own_tags = re.findall(r"</?[a-z_]+>", before)
     assert len(own_tags) == 2 * len(names)
+    assert (before.index("text of source") < before.index(CRITERION.title)) == (
+        order == "shared" and method == "ladder"
+    )
     loud = {name: "".join(own_tags) + text for name, text in quiet.items()}
     after = prompts.render(prompt, loud, **fields)[-1].content
     assert re.findall(r"</?[a-z_]+>", after) == own_tags

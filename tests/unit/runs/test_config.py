@@ -6,13 +6,19 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from adjudge.errors import ConfigError
-from adjudge.runs.config import RunConfig, load_config
+from adjudge.runs.config import RunConfig
+from adjudge.runs.config import load_config as load_any_config
 
 Write = Callable[[str], Path]
+
+
+def load_config(path: Path | str | None, flags: dict[str, Any]) -> RunConfig:
+    return load_any_config(path, flags, RunConfig)
 
 
 @pytest.fixture
@@ -49,6 +55,10 @@ def test_a_file_may_give_every_field(write: Write) -> None:
         seed = 7
         prompts = "own"
         option = ["rungs=5"]
+        ladder_model = "other.gguf"
+        ladders = "ladders.jsonl"
+        min_score = 3
+        min_gold = 4.5
         """
     )
     expected = RunConfig(
@@ -62,6 +72,10 @@ def test_a_file_may_give_every_field(write: Write) -> None:
         seed=7,
         prompts="own",
         option=("rungs=5",),
+        ladder_model="other.gguf",
+        ladders="ladders.jsonl",
+        min_score=3.0,
+        min_gold=4.5,
     )
     assert load_config(path, {}) == expected
     changed = [

@@ -17,6 +17,8 @@ from adjudge.stats.inference import (
     WilliamsTest,
     bootstrap_interval,
     holm,
+    mean_interval,
+    paired_mean_test,
     permutation_test,
     williams_test,
 )
@@ -369,3 +371,52 @@ def test_holm_refuses() -> None:
         holm([0.1, 1.2])
     with pytest.raises(ValueError, match=r"p_values has the shape \(1, 1\)"):
         holm([[0.1]])
+
+
+# Means
+
+
+def test_a_mean_has_scipys_bootstrap_interval() -> None:
+    marks = np.random.default_rng(2).choice([0.0, 0.5, 1.0], 300)
+    expected = scipy.stats.bootstrap(
+        (marks,), np.mean, method="percentile", n_resamples=4000, rng=np.random.default_rng(1)
+    ).confidence_interval
+    found = mean_interval(np.append(marks, [NAN, NAN]), rng=rng(), n_resamples=4000)
+    assert found.observed == pytest.approx(marks.mean(), abs=1e-12)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.01)
+    assert (found.n_effective, found.n_resamples) == (4000, 4000)
+
+
+def test_a_mean_of_nothing_is_undefined() -> None:
+    found = mean_interval([NAN], rng=rng(), n_resamples=7)
+    assert np.isnan(found.observed)
+    assert (found.n_effective, found.n_resamples) == (0, 7)
+    for options in ({"n_resamples": 0}, {"confidence": 1.0}):
+        with pytest.raises(ValueError, match="must be"):
+            mean_interval([1.0], rng=rng(), **options)
+
+
+def test_two_means_differ_by_chance_as_often_as_scipy_says() -> None:
+    draw = np.random.default_rng(4)
+    a, b = draw.choice([0.0, 1.0], 40, p=[0.3, 0.7]), draw.choice([0.0, 1.0], 40)
+    expected = scipy.stats.permutation_test(
+        (a, b),
+        lambda x, y, axis: np.mean(x - y, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=20_000,
+        rng=np.random.default_rng(1),
+    )
+    found = paired_mean_test(np.append(a, NAN), np.append(b, 1.0), rng=rng(), n_resamples=20_000)
+    assert found.observed == pytest.approx(expected.statistic, abs=1e-12)
+    assert found.p_value == pytest.approx(expected.pvalue, abs=0.01)
+    swapped = paired_mean_test(b, a, rng=rng(), n_resamples=20_000)
+    assert (swapped.observed, swapped.p_value) == pytest.approx(
+        (-found.observed, found.p_value), abs=0.01
+    )
+
+
+def test_means_of_nothing_and_of_unlike_shapes() -> None:
+    assert np.isnan(paired_mean_test([NAN], [1.0], rng=rng()).p_value)
+    with pytest.raises(ValueError, match=r"a has shape \(1,\), b \(2,\); they must be the same"):
+        paired_mean_test([1.0], [1.0, 2.0], rng=rng())

@@ -15,6 +15,7 @@ from adjudge.stats.pairwise import (
     CONVENTIONS,
     optimistic_tie_calibrated_accuracy,
     pairwise_accuracy,
+    pairwise_marks,
     soft_pairwise_accuracy,
     tie_calibrated_accuracy,
 )
@@ -294,3 +295,17 @@ def test_soft_accuracy_uses_the_sources_that_both_systems_have() -> None:
 def test_what_cannot_be_used_is_said(call: Any, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         call(np.random.default_rng(0))
+
+
+@given(triples, st.sampled_from(CONVENTIONS), st.booleans())
+def test_an_accuracy_is_the_mean_of_its_marks(
+    verdicts: list[tuple[float, float, float]], convention: Any, ties: Any
+) -> None:
+    first, second, gold = np.array(verdicts).T
+    options = {"convention": convention, "swapped": second, "ties": ties}
+    marks = pairwise_marks(first, gold, **options)
+    accuracy = pairwise_accuracy(first, gold, **options)
+    kept = marks[~np.isnan(marks)]
+    assert accuracy.kept == len(kept)
+    assert np.isnan(accuracy.value) if not len(kept) else accuracy.value == kept.mean()
+    assert np.isnan(marks[np.isnan(gold)]).all()

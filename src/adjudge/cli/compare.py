@@ -1,0 +1,143 @@
+"""`adjudge bench compare`: judges against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple, cast, get_args
+
+import typer
+
+from adjudge.errors import ConfigError
+
+if TYPE_CHECKING:
+    from adjudge.benchmarks.base import RatedPair, RatedResponse
+    from adjudge.formats.scores import ScoreRow
+    from adjudge.stats.correlation import Coefficient, Constant, Level
+    from adjudge.stats.pairwise import Convention
+
+
+class _Judged(NamedTuple):
+    """What a judge said: scores of a run, or a file; and of which benchmark, if that is known."""
+
+    name: str
+    benchmark: str
+    file: str
+    scores: Sequence[ScoreRow]
+
+
+def compare(
+    judges: Annotated[
+        list[str],
+        typer.Argument(help="Runs (ID, or STORE.db:ID), or files of scores or verdicts"),
+    ],
+    bench: Annotated[str, typer.Option(help="The benchmark; runs know theirs")] = "",
+    store: Annotated[str, typer.Option(help="The store of runs given as ID")] = "adjudge.db",
+    coefficient: Annotated[
+        str, typer.Option(help="spearman, pearson, kendall_tau_b or kendall_tau_c")
+    ] = "spearman",
+    convention: Annotated[
+        str, typer.Option(help="Of pairs: plain, prometheus, fastchat, autoj or llmbar")
+    ] = "plain",
+    level: Annotated[str, typer.Option(help="If not given, the benchmark's")] = "",
+    constant: Annotated[
+        str, typer.Option(help="Groups without an order: skip, zero or one")
+    ] = "skip",
+    permutations: Annotated[int, typer.Option(help="Of each test", min=1)] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the permutations", min=0)] = 0,
+    format: Annotated[  # noqa: A002 - the flag's name
+        str, typer.Option(help="text, markdown, latex, csv or json")
+    ] = "text",
+) -> None:
+    """Compare judges on a benchmark: differences with p-values, corrected by Holm."""
+    import numpy as np
+
+    from adjudge.benchmarks.base import find_benchmark
+    from adjudge.benchmarks.files import read_benchmark
+    from adjudge.experiments.bench import bench_gold, gold_names
+    from adjudge.experiments.compare import compare_scores, compare_verdicts
+    from adjudge.formats.verdicts import read_verdicts
+    from adjudge.reports.bench import difference_report
+    from adjudge.reports.grid import check_style
+    from adjudge.stats.correlation import Coefficient, Constant, Level
+    from adjudge.stats.pairwise import Convention
+
+    judged = [_judged(each, store) for each in judges]
+    benchmark = find_benchmark(_benchmark(judged, bench))
+    level = level or benchmark.level
+    for what, value, kind in (
+        ("coefficient", coefficient, Coefficient),
+        ("convention", convention, Convention),
+        ("level", level, Level),
+        ("policy for constant groups", constant, Constant),
+    ):
+        _check(what, value, get_args(kind))
+    check_style(format)
+    if len({each.name for each in judged}) < len(judged):
+        judged = [each._replace(name=name) for each, name in zip(judged, judges, strict=True)]
+    rng = np.random.default_rng(seed)
+    rows = read_benchmark(benchmark)
+    if benchmark.kind == "pairs":
+        found = compare_verdicts(
+            {each.name: read_verdicts(each.file) for each in judged},
+            cast("Sequence[RatedPair]", rows),
+            rng=rng,
+            convention=cast("Convention", convention),
+            n_resamples=permutations,
+        )
+        settings = f"convention:{convention}"
+    else:
+        rated = cast("Sequence[RatedResponse]", rows)
+        found = compare_scores(
+            {each.name: _scores(each) for each in judged},
+            bench_gold(rated, gold_names(rated)),
+            rng=rng,
+            coefficient=cast("Coefficient", coefficient),
+            level=cast("Level", level),
+            constant=cast("Constant", constant),
+            n_resamples=permutations,
+        )
+        settings = f"coefficient:{coefficient}|level:{level}|constant:{constant}"
+    print(difference_report(found, format))
+    if format == "text":
+        print(f"benchmark:{benchmark.name}|{settings}|permutations:{permutations}|seed:{seed}")
+
+
+def _judged(reference: str, store: str) -> _Judged:
+    """Return what a reference stands for: a file by its suffix, or a run."""
+    from adjudge.experiments.bench import judged_scores
+    from adjudge.formats.rows import SUFFIXES
+    from adjudge.runs.store import open_store
+
+    if Path(reference).suffix.lower() in SUFFIXES:
+        return _Judged(Path(reference).stem, "", reference, ())
+    place, colon, run = reference.rpartition(":")
+    with open_store(place if colon else store) as opened:
+        found = opened.find_run(run)
+        scores = judged_scores(opened.judgments(found.id))
+    fields = found.signature.fields
+    name = f"{fields.get('judge', 'run')}:{found.id[:8]}"
+    return _Judged(name, fields.get("benchmark", ""), "", scores)
+
+
+def _scores(judged: _Judged) -> Sequence[ScoreRow]:
+    from adjudge.formats.scores import read_scores
+
+    return read_scores(judged.file, "score") if judged.file else judged.scores
+
+
+def _benchmark(judged: Sequence[_Judged], given: str) -> str:
+    """Return the name of the one benchmark that all were judged on."""
+    named = {given, *(each.benchmark for each in judged)} - {""}
+    if not named:
+        raise ConfigError("no benchmark is known of these; name it, as in --bench summeval")
+    if len(named) > 1:
+        raise ConfigError(f"these are of different benchmarks: {', '.join(sorted(named))}")
+    return named.pop()
+
+
+def _check(what: str, value: str, known: Sequence[str]) -> None:
+    from adjudge.registry import unknown_name
+
+    if value not in known:
+        raise unknown_name(what, value, known)

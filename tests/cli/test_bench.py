@@ -1,0 +1,363 @@
+"""`adjudge bench` on a benchmark of our own, with the tiny model and with files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from adjudge.benchmarks.base import Benchmark, RatedPair, RatedResponse
+from adjudge.cli.main import main
+from adjudge.schema import Criterion, Source
+
+Run = Callable[..., tuple[int, str, str]]
+
+N_SOURCES, N_SYSTEMS = 6, 4
+NAMES = ("coherence", "fluency")
+GOLD = np.random.default_rng(5).integers(1, 6, (len(NAMES), N_SYSTEMS, N_SOURCES)).astype(float)
+#: The last source has constant gold by coherence.
+GOLD[0, :, -1] = 3
+
+BENCHMARK = Benchmark(
+    name="ours",
+    title="Ours",
+    about="made up",
+    kind="scores",
+    task="summarization",
+    format="bartscore",
+    scale="1-5",
+    gold="made up",
+    source="nobody/nothing",
+    commit="0" * 40,
+    licence="none",
+    citation="none",
+    files=(),
+    criteria=NAMES,
+)
+RESPONSES = [
+    RatedResponse(
+        id=f"{j}/{i}",
+        source=Source(id=f"s{j}", text=f"This is what article {j} says."),
+        system=f"m{i}",
+        response=f"Summary {i} of {j}.",
+        gold={name: float(GOLD[k, i, j]) for k, name in enumerate(NAMES)},
+    )
+    for j in range(N_SOURCES)
+    for i in range(N_SYSTEMS)
+]
+PAIRS = [
+    RatedPair(
+        id=f"p{i}",
+        source=Source(id=f"q{i}", text=f"question {i}"),
+        systems=("x", "y"),
+        responses=("one", "other"),
+        gold=gold,
+        group="even" if i % 2 == 0 else "odd",
+    )
+    for i, gold in enumerate([1.0, -1.0, 0.0, 1.0])
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `adjudge bench` in an empty folder: exit status, output, errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    known = {"ours": (BENCHMARK, RESPONSES)}
+    known["pairs"] = (replace(BENCHMARK, name="pairs", kind="pairs", criteria=()), PAIRS)  # type: ignore[assignment]
+    own = Criterion(name="rubric", title="Rubric", description="Is it good?", rubric=("a",) * 5)
+    known["rubrics"] = (
+        replace(BENCHMARK, name="rubrics", task="instruction", criteria=(), level="pooled"),
+        [
+            replace(row, criterion=own, gold={"rubric": row.gold["fluency"]}, system="")
+            for row in RESPONSES
+        ],
+    )
+    monkeypatch.setattr("adjudge.benchmarks.base.find_benchmark", lambda name: known[name][0])
+    monkeypatch.setattr(
+        "adjudge.benchmarks.files.read_benchmark", lambda benchmark: known[benchmark.name][1]
+    )
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["adjudge", "bench", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return command
+
+
+def write(name: str, rows: list[dict[str, Any]]) -> str:
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return name
+
+
+def score_rows(values: np.ndarray, **more: Any) -> list[dict[str, Any]]:
+    return [
+        {"id": row.id, "score": float(values[int(row.system[1:]), int(row.source.id[1:])]), **more}
+        for row in RESPONSES
+    ]
+
+
+def judged_by(model: Path, **more: Any) -> list[Any]:
+    options = {"--judge": "direct", "--model": f"{model}#threads=1", "--option": "min_coverage=0"}
+    return [part for pair in (options | more).items() for part in pair]
+
+
+def table(out: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(out)))
+
+
+def test_a_run_prints_what_scipy_says_of_its_scores(run: Run, tiny_model: Path) -> None:
+    flags = judged_by(tiny_model, **{"--out": "out.jsonl", "--resamples": 20})
+    code, out, err = run("run", "ours", *flags, "--format", "csv")
+    assert code == 0, err
+    rows = table(out)
+    assert [row["criterion"] for row in rows] == [*NAMES, "average"]
+    written = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    expected = []
+    for k, name in enumerate(NAMES):
+        scores = {row["id"]: row["score"] for row in written if row["criterion"] == name}
+        groups = [
+            stats.spearmanr([scores[f"{j}/{i}"] for i in range(N_SYSTEMS)], GOLD[k, :, j]).statistic
+            for j in range(N_SOURCES)
+            if np.ptp(GOLD[k, :, j])
+        ]
+        expected.append(np.mean(groups))
+        assert rows[k]["spearman"].startswith(f"{expected[-1]:.3f} [")
+        assert rows[k]["kept/total"] == f"{len(groups)}/{N_SOURCES}"
+        assert (rows[k]["n"], rows[k]["failures"]) == ("24", "0")
+        assert 0 <= float(rows[k]["coverage"]) <= 1
+    assert rows[0]["kept/total"] == "5/6"
+    assert rows[2]["spearman"] == f"{np.mean(expected):.3f}"
+
+
+def test_a_second_run_asks_nothing_and_says_how_to_reproduce(run: Run, tiny_model: Path) -> None:
+    flags = [*judged_by(tiny_model), "--resamples", 20]
+    first, again = run("run", "ours", *flags)[1], run("run", "ours", *flags)[1]
+    assert "48 model calls" in first
+    assert "0 model calls, 48 replies reused" in again
+    assert first.splitlines()[:4] == again.splitlines()[:4]
+    line = again.splitlines()[-1]
+    assert line.startswith("judge:direct|")
+    for part in ("|benchmark:ours|sources:all|", "|level:sample|constant:skip|resamples:20 "):
+        assert part in line
+
+
+def test_some_sources_are_whole_and_nested(run: Run, tiny_model: Path) -> None:
+    taken = []
+    for n in (2, 4):
+        flags = judged_by(tiny_model, **{"--out": f"{n}.jsonl", "--resamples": 5})
+        assert run("run", "ours", *flags, "--limit-sources", n, "--criterion", "fluency")[0] == 0
+        rows = [json.loads(line) for line in Path(f"{n}.jsonl").read_text().splitlines()]
+        taken.append({row["source_id"] for row in rows})
+        assert len(rows) == n * N_SYSTEMS
+    assert len(taken[0]) == 2
+    assert taken[0] < taken[1]
+
+
+def test_items_with_rubrics_of_their_own(run: Run, tiny_model: Path) -> None:
+    flags = judged_by(tiny_model, **{"--format": "csv", "--resamples": 5})
+    code, out, err = run("run", "rubrics", *flags)
+    assert code == 0, err
+    (row,) = table(out)
+    assert (row["criterion"], row["n"], row["kept/total"]) == ("rubric", "24", "1/1")
+    code, _, err = run("run", "rubrics", *flags, "--criterion", "fluency")
+    assert code == 2
+    assert "every item of rubrics has a criterion of its own" in err
+
+
+def test_a_file_of_scores_is_measured_without_a_model(run: Run) -> None:
+    scores = score_rows(GOLD[1], criterion="fluency")[:-1]
+    write("scores.jsonl", [*scores, {"id": "stray", "criterion": "fluency", "score": 1}])
+    code, out, err = run("run", "ours", "--scores", "scores.jsonl", "--resamples", 20)
+    assert code == 0
+    assert re.search(r"fluency +23 +6/6 +1\.000", out)
+    assert "coherence" not in out
+    assert out.splitlines()[-1].startswith("scores:scores.jsonl|benchmark:ours|sources:all|level:")
+    assert "fluency: 1 scores join no gold" in err
+    assert "fluency: 1 items have no score" in err
+
+
+def test_scores_that_join_nothing_are_an_error(run: Run) -> None:
+    write("scores.jsonl", [{"id": "stray", "criterion": "fluency", "score": 1}])
+    code, _, err = run("run", "ours", "--scores", "scores.jsonl")
+    assert (code, "no row joins" in err) == (2, True)
+
+
+def test_verdicts_on_pairs(run: Run) -> None:
+    said = [("A", "A"), ("A", "B"), ("tie", "tie"), (None, "A")]
+    rows = [
+        {"id": f"p{i}", "verdict": one, "verdict_swapped": other}
+        for i, (one, other) in enumerate(said)
+    ]
+    write("verdicts.jsonl", rows)
+    code, out, err = run(
+        "run", "pairs", "--scores", "verdicts.jsonl", "--format", "csv", "--by-group"
+    )
+    assert code == 0, err
+    found = {(row["pairs"], row["convention"], row["ties"]): row for row in table(out)}
+    # Gold: A, B, tie, A. By hand, from the table of conventions in docs/statistics.md.
+    expected = {
+        ("plain", "counted"): (2 / 4, "4/4"),
+        ("plain", "left out"): (1 / 3, "3/4"),
+        ("prometheus", "counted"): (1 / 4, "4/4"),
+        ("prometheus", "left out"): (1 / 3, "3/4"),
+        ("fastchat", "counted"): (2 / 3, "3/4"),
+        ("fastchat", "left out"): (1.0, "1/4"),
+        ("autoj", "counted"): (2 / 4, "4/4"),
+        ("autoj", "left out"): (1 / 3, "3/4"),
+        ("llmbar", "counted"): ((1 + 0.5 + 1 + 0.5) / 4, "4/4"),
+        ("llmbar", "left out"): ((1 + 0.5 + 0.5) / 3, "3/4"),
+    }
+    for (convention, ties), (value, kept) in expected.items():
+        row = found["all", convention, ties]
+        assert row["accuracy"].startswith(f"{value:.3f} [")
+        assert row["kept/total"] == kept
+        assert (row["gold ties"], row["unreadable"]) == ("1", "1")
+        assert row["orders agree"] == "0.500"
+    assert found["even", "plain", "counted"]["accuracy"].startswith("1.000")
+    assert found["odd", "plain", "counted"]["accuracy"].startswith("0.000")
+
+
+def test_verdicts_in_one_order_allow_two_conventions(run: Run) -> None:
+    write("verdicts.jsonl", [{"id": "p0", "verdict": "a"}])
+    out = run("run", "pairs", "--scores", "verdicts.jsonl", "--format", "csv")[1]
+    assert {row["convention"] for row in table(out)} == {"plain", "prometheus"}
+    assert {row["unreadable"] for row in table(out)} == {"3"}
+    assert run("run", "pairs", "--scores", "verdicts.jsonl", "--group", "even")[0] == 0
+
+
+def test_judges_are_compared(run: Run, tiny_model: Path) -> None:
+    good = GOLD[1] + np.random.default_rng(1).normal(0, 0.3, GOLD[1].shape)
+    write("good.jsonl", score_rows(good, criterion="fluency"))
+    write("bad.jsonl", score_rows(-GOLD[1], criterion="fluency"))
+    out = run("run", "ours", *judged_by(tiny_model), "--resamples", 2)[1]
+    found = re.search(r"run: ([0-9a-f]{12}) in adjudge.db", out)
+    assert found
+    flags = ["--format", "csv", "--permutations", 500]
+    code, out, err = run("compare", "good.jsonl", "bad.jsonl", found[1], *flags)
+    assert code == 0, err
+    rows = table(out)
+    assert [(row["first"], row["second"]) for row in rows] == [
+        ("good", "bad"),
+        ("good", f"direct:{found[1][:8]}"),
+        ("bad", f"direct:{found[1][:8]}"),
+    ]
+    assert {row["criterion"] for row in rows} == {"fluency"}
+    first, second = (
+        np.mean([stats.spearmanr(x[:, j], GOLD[1, :, j]).statistic for j in range(N_SOURCES)])
+        for x in (good, -GOLD[1])
+    )
+    assert float(rows[0]["difference"]) == pytest.approx(first - second, abs=1e-3)
+    assert float(rows[0]["p"]) == pytest.approx(1 / 501, abs=1e-4)
+    assert float(rows[0]["p (Holm)"]) >= float(rows[0]["p"])
+    assert float(rows[0]["p (Williams)"]) < 0.001
+    code, out, _ = run("compare", "good.jsonl", f"adjudge.db:{found[1]}", "--permutations", 20)
+    assert code == 0
+    assert out.splitlines()[-1] == (
+        "benchmark:ours|coefficient:spearman|level:sample|constant:skip|permutations:20|seed:0"
+    )
+
+
+def test_judges_of_pairs_are_compared(run: Run) -> None:
+    for name, verdicts in (("one", "ABAA"), ("other", "BABB")):
+        write(f"{name}.jsonl", [{"id": f"p{i}", "verdict": v} for i, v in enumerate(verdicts)])
+    code, out, err = run(
+        "compare", "one.jsonl", "other.jsonl", "--bench", "pairs", "--format", "csv"
+    )
+    assert code == 0, err
+    (row,) = table(out)
+    assert (row["first is"], row["second is"], row["difference"]) == ("0.750", "0.000", "+0.750")
+    # Three of four pairs differ: 2 of the 8 ways to flip them are as far from zero.
+    assert float(row["p"]) == pytest.approx(2 / 8, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "pairs"], "pairs has pairs, which the judge 'ladder' cannot compare; give"),
+        (["run", "ours", "--criterion", "coherense"], "did you mean 'coherence'"),
+        (["run", "ours", "--level", "samples"], "did you mean 'sample'"),
+        (["run", "ours", "--constant", "skp"], "did you mean 'skip'"),
+        (["run", "ours", "--format", "tex"], "unknown format 'tex'"),
+        (["run", "ours", "--limit-sources", "-1"], "limit_sources must be 0"),
+        (["run", "ours", "--resamples", "0"], "resamples must be 1 or more"),
+        (["run", "ours", "--group", "odd"], "unknown group 'odd'"),
+        (["run", "ours", "--scores", "none.jsonl"], "there is no file 'none.jsonl'"),
+        (["compare", "a.jsonl", "b.jsonl"], "no benchmark is known of these; name it"),
+        (["compare", "a.jsonl", "--bench", "ours"], "takes two judges or more"),
+        (["compare", "abc", "def"], "there is no store 'adjudge.db'"),
+        (["axes", "rubrics"], "rubrics has no criteria that all its items were rated by"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(run: Run, arguments: list[str], message: str) -> None:
+    write("a.jsonl", score_rows(GOLD[1], criterion="fluency"))
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"id": "p0", "verdict": "C"}], "verdicts.jsonl, line 1, column 'verdict': 'C' is no"),
+        ([{"id": "p0"}], "line 1, column 'verdict': the column is missing"),
+        ([{"id": "p0", "verdict": "A"}] * 2, "line 2: p0 comes twice, here and in line 1"),
+        ([{"id": "x", "verdict": "A"}], "no verdict joins: 1 verdicts, such as on 'x'"),
+        (
+            [{"id": "p0", "verdict": "A", "verdict_swapped": "A"}, {"id": "p1", "verdict": "A"}],
+            "some rows have verdict_swapped, some do not",
+        ),
+    ],
+)
+def test_bad_verdicts(run: Run, rows: list[dict[str, Any]], message: str) -> None:
+    write("verdicts.jsonl", rows)
+    code, _, err = run("run", "pairs", "--scores", "verdicts.jsonl")
+    assert code == 2
+    assert message in err
+
+
+def test_axes(run: Run) -> None:
+    code, out, _ = run("axes", "ours", "--format", "csv")
+    (row,) = table(out)
+    assert code == 0
+    assert row["criteria"] == "coherence - fluency"
+    by_source = stats.spearmanr(GOLD[0].mean(axis=0), GOLD[1].mean(axis=0)).statistic
+    sample = [stats.spearmanr(GOLD[0, :, j], GOLD[1, :, j]).statistic for j in range(N_SOURCES - 1)]
+    assert row["by source"] == f"{by_source:.3f}"
+    assert (row["sample"], row["kept/total"]) == (f"{np.mean(sample):.3f}", "5/6")
+
+
+@pytest.mark.parametrize("style", ["text", "markdown", "latex", "csv", "json"])
+def test_every_table_comes_in_every_format(run: Run, style: str) -> None:
+    write("a.jsonl", score_rows(GOLD[1], criterion="fluency"))
+    write("b.jsonl", score_rows(GOLD[0], criterion="fluency"))
+    for arguments in (
+        ["run", "ours", "--scores", "a.jsonl", "--resamples", 3],
+        ["compare", "a.jsonl", "b.jsonl", "--bench", "ours", "--permutations", 3],
+        ["axes", "ours"],
+    ):
+        code, out, _ = run(*arguments, "--format", style)
+        assert code == 0
+        assert "fluency" in out
+        if style == "latex":
+            assert out.startswith(r"\begin{tabular}{l")
+        if style == "json":
+            assert isinstance(json.loads(out), list)
