@@ -46,10 +46,11 @@ def comparisons() -> list[ScoreLabels]:
         ScoreLabels(
             messages=prompts.render(
                 "compare",
-                {"source": article, "rung": rung, "response": target},
+                {"source": article, "reference": rung, "target": target},
                 criterion=criterion,
+                order="paper",
             ),
-            labels=LABELS,
+            labels=LABELS["better_worse_similar"],
         )
         for rung in rungs
         for target in targets

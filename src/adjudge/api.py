@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjudge import registry
 from adjudge.criteria.named import load_criterion
 from adjudge.engines.base import Engine
+from adjudge.engines.routed import RoutedEngine
 from adjudge.errors import ConfigError
+from adjudge.formats.ladders import read_ladders
 from adjudge.formats.rows import ResponseRow, is_unicode
 from adjudge.formats.scores import score_row
 from adjudge.judges.base import Judge
 from adjudge.prompts.template import load_prompts
 from adjudge.runs.config import checked_fields
-from adjudge.runs.plan import Plan, check_prompts, plan_run
-from adjudge.runs.runner import Counters, Event, Runner
+from adjudge.runs.plan import Plan, plan_run
+from adjudge.runs.runner import Counters
+from adjudge.runs.start import StartedRun, check_needs, run_signature, start_run
 from adjudge.runs.store import Store
-from adjudge.schema import Criterion, Item, Judgment, Signature, Source, content_hash
+from adjudge.schema import Criterion, Item, Judgment, Ladder, Signature, Source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,29 +58,13 @@ class BoundJudge:
     """
 
     def __init__(self, method: Judge, engine: Engine, criteria: Sequence[Criterion]) -> None:
-        if lacking := method.needs - engine.capabilities:
-            able = [
-                each
-                for each in registry.engines.targets()
-                if method.needs <= registry.engines.load(each).capabilities
-            ]
-            raise ConfigError(
-                f"the judge {method.name!r} needs {', '.join(sorted(lacking))}, which this "
-                f"engine does not serve; engines that do: {', '.join(sorted(able)) or 'none'}"
-            )
+        check_needs(method, engine)
         self.method, self.engine, self.criteria = method, engine, tuple(criteria)
 
     @property
     def signature(self) -> Signature:
         """The line that reproduces this judge's numbers."""
-        names = ",".join(each.name for each in self.criteria)
-        described = content_hash([[each.title, each.description] for each in self.criteria])
-        return (
-            Signature(self.method.signature)
-            | {"criterion": f"{names}#{described[:8]}"}
-            | self.engine.signature
-            | {"adjudge": version("adjudge")}
-        )
+        return run_signature(self.method, self.criteria, self.engine)
 
     def score(
         self,
@@ -163,54 +149,51 @@ class BoundJudge:
         *,
         data: str = "",
         stopped: Callable[[], bool] = lambda: False,
-    ) -> tuple[str, int, Iterator[Event]]:
-        """Return the run's id in the store, its number of items, and its events as they happen.
-
-        Everything that can be wrong with the prompts is found here, before anything runs.
-
-        Parameters
-        ----------
-        rows, store
-            What to judge, and where replies and judgments are kept.
-        data
-            What to call the data in the store.
-        stopped
-            Asked after every reply; when it says True the run ends.
-        """
-        items = self.items(rows)
-        check_prompts(self.method, items, self.engine, store)
-        fingerprint = content_hash(
-            [[item.id, item.source.hash, item.system, item.response] for item in items]
+    ) -> StartedRun:
+        """Return the run of the rows in the store; see `adjudge.runs.start.start_run`."""
+        return start_run(
+            self.method,
+            self.engine,
+            self.items(rows),
+            store,
+            signature=self.signature,
+            data=data,
+            stopped=stopped,
         )
-        run_id = store.start_run(self.signature, data, fingerprint, len(items))
-        # Items of one source together, whatever the order of the file: they share prompts.
-        places: dict[str, int] = {}
-        for item in items:
-            places.setdefault(item.source.hash, len(places))
-        order = sorted(range(len(items)), key=lambda i: places[items[i].source.hash])
-        runner = Runner(self.method, self.engine, store, stopped=stopped)
-        events = runner.run(items[i] for i in order)
-        return run_id, len(items), _stored(events, order, store, run_id)
 
     def _collected(self, rows: Sequence[ResponseRow], store: Store) -> Scores:
-        run_id, _, events = self.run(rows, store)
+        run = self.run(rows, store)
         counters = Counters()
-        for event in events:
+        for event in run.events:
             counters = event.counters
-        return Scores(tuple(store.judgments(run_id)), self.signature, counters)
+        return Scores(tuple(store.judgments(run.id)), self.signature, counters)
 
 
-def load_engine(reference: str) -> Engine:
+def load_engine(reference: str, *, ladder_model: str | None = None) -> Engine:
     """Return the engine for ``engine:model``; without an engine's name, the embedded one.
 
     Examples of references: ``smollm2-135m``, ``llama:path/to/model.gguf#threads=4``,
     ``hf:owner/repo/file.gguf``, ``replay:replies.jsonl``.
+
+    Parameters
+    ----------
+    reference
+        What runs the model.
+    ladder_model
+        Another reference: this one then writes the ladders.
 
     Raises
     ------
     ConfigError
         If there is no such engine or model; the message lists the nearest.
     """
+    if ladder_model is not None:
+        writer = load_engine(ladder_model)
+        try:
+            return RoutedEngine(writer=writer, predictor=load_engine(reference))
+        except BaseException:
+            writer.close()
+            raise
     name, colon, rest = reference.partition(":")
     if not colon or name == "hf" or "/" in name or "." in name or len(name) == 1:
         name, rest = "llama", reference
@@ -226,6 +209,7 @@ def judge(
     engine: Engine,
     seed: int = 0,
     prompts: str | Path | None = None,
+    ladders: str | Path | Mapping[tuple[str, str], Ladder] | None = None,
     **options: Any,
 ) -> BoundJudge:
     """Return a judge bound to its criteria and an engine.
@@ -244,6 +228,9 @@ def judge(
         Seed of everything that is drawn.
     prompts
         A folder with prompts that replace built-in ones.
+    ladders
+        A file of ladders, or ladders by (source hash, criterion name), to use instead of
+        writing them.
     options
         The judge's own options.
 
@@ -252,7 +239,9 @@ def judge(
     ConfigError
         If a name or an option is not known or the engine cannot serve the judge.
     """
-    method = judge_method(name, task=task, seed=seed, prompts=prompts, options=options)
+    method = judge_method(
+        name, task=task, seed=seed, prompts=prompts, ladders=ladders, options=options
+    )
     several = [criterion] if isinstance(criterion, str | Criterion) else list(criterion)
     return BoundJudge(method, engine, load_criteria(several, task))
 
@@ -264,11 +253,19 @@ def judge_method(
     options: Mapping[str, Any],
     seed: int = 0,
     prompts: str | Path | None = None,
+    ladders: str | Path | Mapping[tuple[str, str], Ladder] | None = None,
 ) -> Judge:
     """Return a judge without an engine; see `judge` for the parameters and errors."""
     kind = registry.judges.load(name)
-    given = checked_fields(kind, options, what=f"option of {name}", but=("prompts", "seed"))
-    method: Judge = kind(prompts=load_prompts(kind.name, task, folder=prompts), seed=seed, **given)
+    more = {}
+    if ladders is not None:
+        if "ladders" not in kind.not_options:
+            raise ConfigError(f"the judge {name!r} uses no ladders")
+        more["ladders"] = read_ladders(ladders) if isinstance(ladders, str | Path) else ladders
+    given = checked_fields(kind, options, what=f"option of {name}", but=kind.not_options)
+    method: Judge = kind(
+        prompts=load_prompts(kind.name, task, folder=prompts), seed=seed, **more, **given
+    )
     return method
 
 
@@ -300,13 +297,3 @@ def _check_text(what: str, text: object, *, empty: bool) -> None:
             raise ConfigError(f"{what} holds half of a surrogate pair, which is no text")
         if not (empty or text.strip()):
             raise ConfigError(f"{what} is empty")
-
-
-def _stored(
-    events: Iterator[Event], order: Sequence[int], store: Store, run_id: str
-) -> Iterator[Event]:
-    """Pass events on, judgments stored on the way in the place of their items."""
-    for event in events:
-        if event.judgment is not None:
-            store.save_judgment(run_id, order[event.position], event.judgment)
-        yield event

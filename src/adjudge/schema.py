@@ -45,11 +45,20 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Criterion:
-    """A quality to judge by: its name as asked for, its title and what it means."""
+    """A quality to judge by: its name as asked for, its title and what it means.
+
+    `rubric` describes each score in turn, lowest first; empty where there is none.
+    """
 
     name: str
     title: str
     description: str
+    rubric: tuple[str, ...] = ()
+
+    @cached_property
+    def hash(self) -> str:
+        """The sha256 of what it says, whatever its name: ladders belong to the meaning."""
+        return content_hash([self.title, self.description, *self.rubric])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +92,33 @@ class Item:
     system: str
     response: str
     criterion: Criterion
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladder:
+    """Synthetic examples for one source and criterion, worst to best.
+
+    Attributes
+    ----------
+    source_id, source_hash
+        The source, and the sha256 of its text.
+    criterion, criterion_hash
+        The criterion's name, and its `Criterion.hash`.
+    rungs
+        The texts; None where one could not be written.
+    problems
+        Rung (from 1) -> what is wrong with it.
+    writer
+        Who wrote them: a judge's and an engine's signature, or "human".
+    """
+
+    source_id: str
+    source_hash: str
+    criterion: str
+    criterion_hash: str
+    rungs: tuple[str | None, ...]
+    problems: Mapping[int, str] = field(default_factory=dict)
+    writer: str = ""
 
 
 # --- requests and replies -----------------------------------------------------------------------

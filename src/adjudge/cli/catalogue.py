@@ -35,7 +35,7 @@ def judges() -> None:
             f"{each.name}={each.default}"
             + "".join(f" | {v}" for v in get_args(hints[each.name]) if v != each.default)
             for each in fields(kind)
-            if each.name not in ("prompts", "seed")
+            if each.name not in kind.not_options
         ]
         about = (kind.__doc__ or "").strip().splitlines()[0]
         made.add_row(name, f"{about}\n{kind.url}", "\n".join(options))

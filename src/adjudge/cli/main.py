@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from adjudge.cli import catalogue, correlate, runs, score
+from adjudge.cli import bench, benchmarks, catalogue, correlate, ladder, runs, score
 from adjudge.errors import AdjudgeError
 
 app = typer.Typer(
@@ -34,8 +34,11 @@ def _options(
 
 score.register(app)
 runs.register(app)
+ladder.register(app)
 correlate.register(app)
+bench.register(app)
 catalogue.register(app)
+benchmarks.register(app)
 
 
 def main() -> None:

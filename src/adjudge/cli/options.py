@@ -5,26 +5,34 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
-from typing import Annotated, Any, Optional, get_type_hints
+from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 
 import typer
 
-from adjudge.runs.config import RunConfig, load_config
+from adjudge.runs.config import ModelConfig, load_config
 
-Command = Callable[[RunConfig, str], None]
+Config = TypeVar("Config", bound=ModelConfig)
 
 
-def configured(command: Command, *, doc: str) -> Callable[..., None]:
-    """Return a Typer command whose flags are the fields of `RunConfig`, with ``--config``.
+def configured(
+    command: Callable[[Config, str], None],
+    kind: type[Config],
+    *,
+    argument: tuple[str, str],
+    doc: str,
+) -> Callable[..., None]:
+    """Return a Typer command whose flags are the fields of a configuration, with ``--config``.
 
     A flag that is given overrides the file of ``--config``, which overrides the default.
+    `argument` is the name of what is judged and its help text.
     """
-    hints = get_type_hints(RunConfig)
+    hints = get_type_hints(kind)
+    name, about = argument
     parameters = [
         inspect.Parameter(
-            "file",
+            name,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            annotation=Annotated[str, typer.Argument(help="Responses: .jsonl, .csv or .parquet")],
+            annotation=Annotated[str, typer.Argument(help=about)],
         ),
         inspect.Parameter(
             "config",
@@ -36,23 +44,26 @@ def configured(command: Command, *, doc: str) -> Callable[..., None]:
             ],
         ),
     ]
-    for each in fields(RunConfig):
-        several = hints[each.name] is not str and hints[each.name] is not int
-        kind: Any = list[str] if several else hints[each.name]
+    for each in fields(kind):
+        single = hints[each.name] in (str, int, bool)
+        hint: Any = hints[each.name] if single else list[str]
+        if hints[each.name] == float | None:
+            hint = float
         text = each.metadata["help"]
-        if each.default is not MISSING and each.default not in ("", (), 0):
+        if each.default is not MISSING and each.default not in (None, "", (), 0, False):
             text += f" (default: {each.default})"
         parameters.append(
             inspect.Parameter(
                 each.name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None,
-                annotation=Annotated[Optional[kind], typer.Option(help=text)],  # noqa: UP045
+                annotation=Annotated[Optional[hint], typer.Option(help=text)],  # noqa: UP045
             )
         )
 
-    def run(file: str, *, config: str | None = None, **flags: Any) -> None:
-        command(load_config(config, flags), file)
+    def run(*, config: str | None = None, **flags: Any) -> None:
+        judged = flags.pop(name)
+        command(load_config(config, flags, kind), judged)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__doc__ = doc

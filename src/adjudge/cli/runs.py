@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from adjudge.cli.report import print_judgments
 from adjudge.errors import StoreError
-
-if TYPE_CHECKING:
-    from adjudge.runs.store import Store as StoreType
 
 StoreOption = Annotated[str, typer.Option("--store", help="The store")]
 RunArgument = Annotated[str, typer.Argument(help="The run's id, or how it begins")]
@@ -30,17 +26,19 @@ def register(app: typer.Typer) -> None:
 def list_runs(store: StoreOption = "adjudge.db") -> None:
     """List the runs of a store."""
     from adjudge.reports.tables import runs_table
+    from adjudge.runs.store import open_store
 
-    with _opened(store) as opened:
+    with open_store(store) as opened:
         Console().print(runs_table(opened.runs()))
 
 
 def show(run: RunArgument, store: StoreOption = "adjudge.db") -> None:
     """Show the judgments of a run, its means, failures and signature."""
     from adjudge.reports.tables import runs_table
+    from adjudge.runs.store import open_store
 
     console = Console()
-    with _opened(store) as opened:
+    with open_store(store) as opened:
         found = opened.find_run(run)
         judgments = list(opened.judgments(found.id))
     console.print(runs_table([found]))
@@ -55,20 +53,12 @@ def export(
     """Write the scores of a run to a file."""
     from adjudge.formats.rows import check_writable, write_rows
     from adjudge.formats.scores import score_row
+    from adjudge.runs.store import open_store
 
     check_writable(out, never=[store])
-    with _opened(store) as opened:
+    with open_store(store) as opened:
         found = opened.find_run(run)
         if not found.n_judged:
             raise StoreError(f"the run {found.id} has no judgments yet: run its command again")
         n = write_rows(out, map(score_row, opened.judgments(found.id)))
     print(f"{out}: {n} of {found.n_items} judgments")
-
-
-def _opened(path: str) -> StoreType:
-    """Return a store that must be there already."""
-    from adjudge.runs.store import Store
-
-    if not Path(path).is_file():
-        raise StoreError(f"there is no store {path!r}; name one with --store")
-    return Store(path)

@@ -2,76 +2,107 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from adjudge.cli.options import configured
+from adjudge.cli.prepare import load_criteria, load_engine, load_method
+from adjudge.cli.progress import finished, interruptible
 from adjudge.cli.report import print_judgments, print_lines
+from adjudge.errors import ConfigError
 from adjudge.runs.config import RunConfig
 
 if TYPE_CHECKING:
     from adjudge.api import BoundJudge
     from adjudge.formats.rows import ResponseRow
-    from adjudge.runs.runner import Counters, Event
-
-#: The exit status of a command that was interrupted: 128 + SIGINT.
-INTERRUPTED = 130
-#: Where there is no terminal for a progress bar, a line is written after so many seconds.
-QUIET_SECONDS = 30.0
+    from adjudge.schema import Judgment
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("score")(
-        configured(score, doc="Score responses, and write one row of scores for each.")
-    )
-    app.command("plan")(configured(plan, doc="Say what scoring would cost; ask the model nothing."))
+    argument = ("file", "Responses: .jsonl, .csv or .parquet")
+    for name, command, doc in (
+        ("score", score, "Score responses, and write one row of scores for each."),
+        ("plan", plan, "Say what scoring would cost; ask the model nothing."),
+    ):
+        app.command(name)(configured(command, RunConfig, argument=argument, doc=doc))
 
 
 def score(config: RunConfig, file: str) -> None:
     """Score a file of responses."""
+    from adjudge.experiments.thresholds import rate_threshold
     from adjudge.formats.rows import check_writable, write_rows
     from adjudge.formats.scores import score_row
     from adjudge.reports.tables import cost_lines
+    from adjudge.reports.thresholds import threshold_report
     from adjudge.runs.store import Store
 
-    if config.out:
-        check_writable(config.out, never=[file, config.store])
+    for path in _outputs(config):
+        check_writable(path, never=[file, config.store])
+    gold = _gold(config, file)
     console, started = Console(), time.monotonic()
     with (
-        _interruptible() as stop,
+        interruptible() as stop,
         Store(config.store) as store,
         _prepared(config, file) as (judge, rows),
     ):
-        run_id, n_items, events = judge.run(rows, store, data=file, stopped=stop.is_set)
-        counters = _watch(events, n_items, console)
-        if counters.judged < n_items:
-            print_lines(
-                console,
-                [
-                    f"interrupted: {counters.judged} of {n_items} items judged; all replies so "
-                    f"far are in {config.store}. Run the same command again to go on from there."
-                ],
-            )
-            raise typer.Exit(INTERRUPTED)
-        judgments = list(store.judgments(run_id))
+        run = judge.run(rows, store, data=file, stopped=stop.is_set)
+        counters = finished(run, console, config.store)
+        judgments = list(store.judgments(run.id))
         signature = str(judge.signature)
     after = cost_lines(counters, time.monotonic() - started)
     if config.out:
         write_rows(config.out, map(score_row, judgments))
         after.append(f"scores: {config.out}")
+    if config.min_score is not None:
+        after += _split(config, judgments, config.min_score)
     print_judgments(console, judgments, [*after, signature])
+    if config.min_score is not None and config.min_gold is not None:
+        found = rate_threshold(
+            judgments, gold, min_score=config.min_score, min_gold=config.min_gold
+        )
+        print(threshold_report(found))
+
+
+def _outputs(config: RunConfig) -> list[str]:
+    """Return the files that scoring writes: all scores, and if asked the kept and the dropped."""
+    if not config.out:
+        return []
+    whole = Path(config.out)
+    split = [str(whole.with_suffix(f".{part}{whole.suffix}")) for part in ("kept", "dropped")]
+    return [config.out, *(split if config.min_score is not None else [])]
+
+
+def _split(config: RunConfig, judgments: Sequence[Judgment], min_score: float) -> list[str]:
+    """Write the kept and the dropped scores, and return what to say of them."""
+    from adjudge.experiments.thresholds import is_kept
+    from adjudge.formats.rows import write_rows
+    from adjudge.formats.scores import score_row
+
+    kept = [each for each in judgments if is_kept(each, min_score)]
+    dropped = [each for each in judgments if not is_kept(each, min_score)]
+    lines = [f"score {min_score:g} or more: {len(kept)} kept, {len(dropped)} dropped"]
+    for path, part in zip(_outputs(config)[1:], (kept, dropped), strict=False):
+        write_rows(path, map(score_row, part))
+        lines.append(f"  {len(part)} in {path}")
+    return lines
+
+
+def _gold(config: RunConfig, file: str) -> list[float]:
+    """Return the file's gold numbers where they are wanted."""
+    from adjudge.formats.scores import read_numbers
+
+    if config.min_gold is None:
+        return []
+    if config.min_score is None:
+        raise ConfigError("--min-gold says how good what --min-score keeps is: give that too")
+    return read_numbers(file, "gold", limit=config.limit)
 
 
 def plan(config: RunConfig, file: str) -> None:
@@ -88,70 +119,11 @@ def plan(config: RunConfig, file: str) -> None:
 @contextmanager
 def _prepared(config: RunConfig, file: str) -> Iterator[tuple[BoundJudge, list[ResponseRow]]]:
     """Give the judge and the rows; all that can be wrong is found before a model is loaded."""
-    from adjudge import api
-    from adjudge.errors import ConfigError
+    from adjudge.api import BoundJudge
     from adjudge.formats.rows import read_responses
 
-    if not config.criterion:
-        raise ConfigError("name a criterion: --criterion coherence; see `adjudge criteria`")
-    method = api.judge_method(
-        config.judge,
-        task=config.task,
-        seed=config.seed,
-        prompts=config.prompts or None,
-        options=config.options(),
-    )
-    criteria = api.load_criteria(config.criterion, config.task)
+    method = load_method(config, config.task)
+    criteria = load_criteria(config.criterion, config.task)
     rows = read_responses(file, limit=config.limit)
-    with closing(api.load_engine(config.model)) as engine:
-        yield api.BoundJudge(method, engine, criteria), rows
-
-
-def _watch(events: Iterator[Event], n_items: int, console: Console) -> Counters:
-    """Show what happens while it does, and return the last counts."""
-    from adjudge.runs.runner import Counters
-
-    counters = Counters()
-    columns = (
-        TextColumn("judged"),
-        BarColumn(bar_width=20),
-        TaskProgressColumn("{task.completed}/{task.total}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[detail]}"),
-    )
-    started = said = time.monotonic()
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("judge", total=n_items, detail="")
-        for event in events:
-            counters = event.counters
-            rate = counters.judged / max(time.monotonic() - started, 1e-9)
-            detail = (
-                f"{rate:.1f}/s, {counters.calls:,} calls, {counters.failed} failed, "
-                f"{counters.evaluated_tokens:,} tokens evaluated, {counters.saved_tokens:,} saved"
-            )
-            progress.update(bar, completed=counters.judged, detail=detail)
-            if not console.is_terminal and time.monotonic() - said > QUIET_SECONDS:
-                said = time.monotonic()
-                print(f"judged {counters.judged}/{n_items}; {detail}", file=sys.stderr, flush=True)
-    return counters
-
-
-@contextmanager
-def _interruptible() -> Iterator[Flag]:
-    """Give a flag that Ctrl-C and SIGTERM set; the second one ends the process at once.
-
-    Ending at once loses nothing: what was answered is stored, in whole transactions.
-    """
-    flag = Flag()
-
-    def interrupt(_signal: int, _frame: object) -> None:
-        if flag.is_set():
-            os._exit(INTERRUPTED)
-        flag.set()
-
-    before = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield flag
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+    with closing(load_engine(config)) as engine:
+        yield BoundJudge(method, engine, criteria), rows

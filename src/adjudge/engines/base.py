@@ -31,6 +31,11 @@ class Engine(ABC):
     def signature(self) -> Mapping[str, str]:
         """What makes this engine's replies what they are; part of every stored key."""
 
+    def signature_of(self, request: Request) -> Mapping[str, str]:
+        """Return what makes the reply to this request what it is, where engines are joined."""
+        del request
+        return self.signature
+
     @abstractmethod
     def run(self, requests: Sequence[Request]) -> Iterator[Reply]:
         """Yield one reply per request, in completion order.

@@ -77,17 +77,9 @@ def read_responses(path: str | Path, *, limit: int = 0) -> list[ResponseRow]:
     sources: dict[str, tuple[Source, int]] = {}
     for number, (line, row) in enumerate(read_rows(path), start=1):
         at = _Place(path, line)
-        text = _source_text(row, at)
-        source_id = at.text(row, "source_id", default=f"source-{content_hash(text)[:8]}")
-        source, first = sources.setdefault(source_id, (Source(id=source_id, text=text), line))
-        if source.text != text:
-            raise at.error(
-                f"{source_id!r} stands for another text than in line {first}: "
-                "give each text its own source_id",
-                "source_id",
-            )
+        source = _source(row, at, sources)
         system = at.text(row, "system", default="")
-        name = f"{source_id}/{system}" if system else f"row-{number}"
+        name = f"{source.id}/{system}" if system else f"row-{number}"
         row_id = at.text(row, "id", default=name)
         if row_id in lines:
             hint = "add a column id" if row.get("id") is None else "give each row its own id"
@@ -100,6 +92,22 @@ def read_responses(path: str | Path, *, limit: int = 0) -> list[ResponseRow]:
     if not rows:
         raise DataError("there are no rows", path=path)
     return rows
+
+
+def read_sources(path: str | Path) -> list[Source]:
+    """Return the distinct sources of a file in its order; responses need not be there.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or has no text, or two texts have one source_id.
+    """
+    sources: dict[str, tuple[Source, int]] = {}
+    for line, row in read_rows(path):
+        _source(row, _Place(path, line), sources)
+    if not sources:
+        raise DataError("there are no rows", path=path)
+    return [source for source, _ in sources.values()]
 
 
 def check_suffix(path: Path) -> None:
@@ -147,7 +155,7 @@ def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
     check_suffix(path)
     writers = {".jsonl": _write_jsonl, ".csv": _write_csv, ".parquet": _write_parquet}
     try:
-        with _whole_file(path) as part:
+        with whole_file(path) as part:
             return writers[path.suffix.lower()](part, rows)
     except OSError as error:
         raise ConfigError(f"{str(path)!r} cannot be written: {error.strerror}") from error
@@ -191,6 +199,20 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _source(row: Mapping[str, Any], at: _Place, sources: dict[str, tuple[Source, int]]) -> Source:
+    """Return the source of a row, the same for the same id; `sources` holds those before it."""
+    text = _source_text(row, at)
+    source_id = at.text(row, "source_id", default=f"source-{content_hash(text)[:8]}")
+    source, first = sources.setdefault(source_id, (Source(id=source_id, text=text), at.line))
+    if source.text != text:
+        raise at.error(
+            f"{source_id!r} stands for another text than in line {first}: "
+            "give each text its own source_id",
+            "source_id",
+        )
+    return source
 
 
 def _source_text(row: Mapping[str, Any], at: _Place) -> str:
@@ -274,7 +296,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 @contextmanager
-def _whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path) -> Iterator[Path]:
     """Give a file to write that takes the place of `path` only if all went well."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,6 +87,34 @@ def read_scores(path: str | Path, field: str) -> list[ScoreRow]:
     if not rows:
         raise DataError("there are no rows", path=path)
     return rows
+
+
+def read_numbers(path: str | Path, field: str, *, limit: int = 0) -> list[float]:
+    """Return the numbers of a column in the order of the rows, a null one as NaN.
+
+    Parameters
+    ----------
+    path
+        A ``.jsonl``, ``.csv`` or ``.parquet`` file.
+    field
+        The column.
+    limit
+        Read only this many rows; 0 means all.
+
+    Raises
+    ------
+    DataError
+        If a row lacks the column, or a value is no finite number.
+    """
+    found = []
+    for line, row in islice(read_rows(path), limit or None):
+        if field not in row:
+            has = ", ".join(map(str, row)) or "nothing"
+            raise DataError(
+                f"the column is missing; the row has: {has}", path=path, line=line, field=field
+            )
+        found.append(_number(row[field], path, line, field))
+    return found
 
 
 def _number(value: object, path: str | Path, line: int, field: str) -> float:

@@ -40,6 +40,8 @@ class Judge(ABC):
     name: ClassVar[str]
     #: Where the method is published.
     url: ClassVar[str]
+    #: Fields that are no options.
+    not_options: ClassVar[tuple[str, ...]] = ("prompts", "seed")
 
     prompts: PromptSet
     seed: int = 0
@@ -60,14 +62,13 @@ class Judge(ABC):
     @property
     def signature(self) -> Mapping[str, str]:
         """Every option, and the prompts: what makes this judge's numbers what they are."""
-        options = {each.name: getattr(self, each.name) for each in fields(self)}
-        prompts, seed = options.pop("prompts"), options.pop("seed")
+        names = [each.name for each in fields(self) if each.name not in self.not_options]
         return {
             "judge": self.name,
-            **{name: str(value) for name, value in options.items()},
-            "prompt": prompts.reference,
+            **{name: str(getattr(self, name)) for name in names},
+            "prompt": self.prompts.reference,
             **self.conventions,
-            "seed": str(seed),
+            "seed": str(self.seed),
         }
 
     @property

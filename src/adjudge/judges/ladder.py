@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import ClassVar, NamedTuple
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,40 +16,66 @@ from adjudge.judges.base import (
     Steps,
     check_range,
     derived_seed,
-    generated,
     judgment,
     label_scores,
     softmax,
 )
+from adjudge.judges.rungs import PromptOrder, RungWriter, Written, subset
 from adjudge.schema import (
     Capability,
-    Completion,
-    Criterion,
-    Generate,
     Item,
-    Reply,
-    Request,
-    Sampling,
+    Judgment,
+    LabelScores,
+    Ladder,
     ScoreLabels,
-    Source,
     Status,
+    content_hash,
 )
 
-LABELS = ("Better", "Worse", "Similar")
-MOST_RUNGS = 129
-#: Draws of a rung: the first and one retry.
-ATTEMPTS = 2
-_SENTENCE_END = re.compile(r"[.!?][\"'\u201d\u2019)]*(?=\s|\Z)")
-_QUOTED = re.compile(r'"([^"]*)"|\u201c([^\u201c\u201d]*)\u201d')
-#: Small models repeat the tags of the prompt around what they write.
-_OUTER_TAGS = re.compile(r"\A(?:\s*</?[a-z_]+>)+|(?:</?[a-z_]+>\s*)+\Z")
+Prediction = Literal["better_worse_similar", "yes_no", "yes_no_double"]
+RungValues = Literal["linear15", "index"]
+#: What the labels are unless others are given, in this order.
+LABELS: dict[str, tuple[str, ...]] = {
+    "better_worse_similar": ("Better", "Worse", "Similar"),
+    "yes_no": ("Yes", "No"),
+    "yes_no_double": ("Yes", "No"),
+}
 
 
-class Ladder(NamedTuple):
-    """Rung texts from worst to best; a rung that could not be written is None, with why."""
+class Question(NamedTuple):
+    """One question about a response and a rung.
 
-    rungs: tuple[str | None, ...]
-    problems: Mapping[int, str]
+    Attributes
+    ----------
+    prompt
+        Which prompt asks it.
+    asked
+        ``better`` or ``worse``: what a yes says of the target.
+    swapped
+        Whether the rung is the target and the response the reference.
+    """
+
+    prompt: str
+    asked: str
+    swapped: bool
+
+
+class LadderScore(NamedTuple):
+    """The scores that probabilities against every rung give.
+
+    Attributes
+    ----------
+    raw
+        ``sum_i v_i (p_better_i - p_worse_i)``: -S to S with S the sum of the rungs' values.
+    rescaled
+        The raw score mapped linearly to 1-5.
+    position
+        1 + 4 times the share of rungs beaten, a similar one counting half: linear in rungs.
+    """
+
+    raw: float
+    rescaled: float
+    position: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +86,9 @@ class LadderJudge(Judge):
     softmax over the three labels' log-probs gives ``p``, and the raw score is
     ``sum_i v_i (p_better_i - p_worse_i)`` with ``v_i = 1 + 4 (i - 1) / (N - 1)``: -15 to 15 for
     N = 5. The value is the raw score mapped linearly to 1-5. An ideal judge gives a text between
-    rungs k and k + 1 the raw scores -15, -13, -9, -3, 5, 15 for k = 0..5: ordered, not evenly
-    spaced. Lawrence, Williamson and Shelton (2025), section 2; the paper gives no range.
+    rungs k and k + 1 the raw scores -15, -13, -9, -3, 5, 15 for k = 0..5, which is 1, 1.27, 1.8,
+    2.6, 3.67, 5: ordered, not evenly spaced; its position is 1 + 4 k / N: 1, 1.8, 2.6, 3.4, 4.2,
+    5. Lawrence, Williamson and Shelton (2025), section 2; the paper gives no range.
 
     Parameters
     ----------
@@ -74,51 +100,141 @@ class LadderJudge(Judge):
         Rungs of a ladder, 2**k + 1: the middle ones are written between their neighbours.
     temperature, top_p
         How rungs are drawn; the paper does not say.
+    fresh
+        Draw rungs anew for each number of rungs; else ladders of 9 contain those of 5, 3 and 2.
+    rung_values
+        ``linear15``: v as above; ``index``: v_i = i, the paper's formula read for any N.
+    prediction
+        ``better_worse_similar``; ``yes_no``: is the response better (yes: better, no: worse;
+        Tables 16-18); ``yes_no_double``: asks too whether it is worse, so that the raw score is
+        ``sum_i v_i (p_yes_better_i - p_yes_worse_i)``.
+    labels
+        Other labels in the same order, between slashes: ``better/worse/equal``.
+    leading_space
+        Score the labels with a space before them.
+    label_score
+        ``sum`` of a label's token log-probs, or their ``mean``.
+    orders
+        ``one``; ``both``: ask with response and rung exchanged too, and average.
+    samples, trial
+        0: exact probabilities; n: shares among n draws from them for each question, as
+        constrained decoding would give (Table 2). Another trial is another draw.
+    value
+        Which score the judgment's value is: ``rescaled``, ``raw`` or ``position``.
+    prompt_order
+        ``paper``: the criterion before the source; ``shared``: the source first, so that all
+        criteria of a source share it.
     min_coverage
         A comparison whose labels have less probability than this has no label mass.
+    ladders
+        Ladders by (source hash, criterion name) to use instead of writing them; longer ones
+        than `rungs` are thinned out.
     """
 
     name: ClassVar[str] = "ladder"
     url: ClassVar[str] = "https://arxiv.org/abs/2509.05440"
+    not_options: ClassVar[tuple[str, ...]] = (*Judge.not_options, "ladders")
 
     rungs: int = 5
     temperature: float = 0.7
     top_p: float = 0.9
+    fresh: bool = False
+    rung_values: RungValues = "linear15"
+    prediction: Prediction = "better_worse_similar"
+    labels: str = ""
+    leading_space: bool = False
+    label_score: Literal["sum", "mean"] = "sum"
+    orders: Literal["one", "both"] = "one"
+    samples: int = 0
+    trial: int = 0
+    value: Literal["rescaled", "raw", "position"] = "rescaled"
+    prompt_order: PromptOrder = "paper"
     min_coverage: float = 1e-4
+    ladders: Mapping[tuple[str, str], Ladder] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range("rungs", self.rungs, 2, MOST_RUNGS)
-        levels(self.rungs)
-        check_range("temperature", self.temperature, 0, 10)
-        check_range("top_p", self.top_p, 0.001, 1)
         check_range("min_coverage", self.min_coverage, 0, 1)
+        check_range("samples", self.samples, 0, 1_000_000)
+        check_range("trial", self.trial, 0, 1_000_000)
+        self.writer  # noqa: B018 - checks its own options
+        given, wanted = self.label_texts, LABELS[self.prediction]
+        if len(given) != len(wanted) or len(set(given)) != len(given) or not all(given):
+            raise ConfigError(
+                f"the prediction {self.prediction} takes {len(wanted)} different labels in the "
+                f"order {'/'.join(wanted)}, not {self.labels!r}"
+            )
+
+    @cached_property
+    def writer(self) -> RungWriter:
+        """What writes the ladders."""
+        return RungWriter(
+            prompts=self.prompts,
+            seed=self.seed,
+            rungs=self.rungs,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            fresh=self.fresh,
+            prompt_order=self.prompt_order,
+        )
+
+    @cached_property
+    def label_texts(self) -> tuple[str, ...]:
+        """The labels as they are scored."""
+        labels = tuple(self.labels.split("/")) if self.labels else LABELS[self.prediction]
+        return tuple(f" {each}" for each in labels) if self.leading_space else labels
+
+    @cached_property
+    def questions(self) -> tuple[Question, ...]:
+        """What is asked about every rung."""
+        prompt = "compare" if self.prediction == "better_worse_similar" else "yes_no"
+        asked = ("better", "worse") if self.prediction == "yes_no_double" else ("better",)
+        swaps = (False, True) if self.orders == "both" else (False,)
+        return tuple(Question(prompt, each, swap) for each in asked for swap in swaps)
 
     @property
     def needs(self) -> frozenset[Capability]:
         """See `Judge.needs`."""
-        return frozenset({Capability.GENERATE, Capability.SCORE_LABELS})
+        written = {Capability.GENERATE} if self.ladders is None else set()
+        return frozenset({*written, Capability.SCORE_LABELS})
 
-    @property
+    @cached_property
     def conventions(self) -> Mapping[str, str]:
         """See `Judge.conventions`."""
-        return {"labels": "/".join(LABELS), "rung_scores": "linear15", "scale": "1-5"}
+        texts = {"labels": "/".join(self.label_texts), "scale": "1-5"}
+        if self.ladders is None:
+            return texts
+        content = sorted(
+            [each.source_hash, each.criterion_hash, list(each.rungs)]
+            for each in self.ladders.values()
+        )
+        return texts | {"ladders": f"{len(content)}#{content_hash(content)[:8]}"}
 
     def judge(self, item: Item) -> Steps:
-        """Write the ladder of the item's source, then compare the response with each rung."""
+        """Write or find the ladder of the item's source, then compare with each rung."""
         if not item.response.strip():
             return judgment(item, Status.EMPTY_RESPONSE)
-        ladder = yield from self.write_ladder(item.source, item.criterion)
+        if self.ladders is None:
+            ladder = yield from self.writer.write(item.source, item.criterion)
+        else:
+            found = self.given(item)
+            whole = found.rungs if found.problems else subset(found.rungs, self.rungs)
+            ladder = Written(whole, found.problems)
         if ladder.problems:
-            return judgment(
-                item,
-                Status.LADDER_FAILED,
-                evidence={
-                    "rungs": list(ladder.rungs),
-                    "problems": {str(rung): why for rung, why in ladder.problems.items()},
-                },
+            return judgment(item, ladder.status, evidence=ladder.evidence)
+        replies = label_scores(
+            (
+                yield [
+                    self.ask(item, each, target=item.response, reference=rung or "")
+                    for rung in ladder.rungs
+                    for each in self.questions
+                ]
             )
-        replies = label_scores((yield [self._comparison(item, rung) for rung in ladder.rungs]))
+        )
+        return self._judged(item, ladder, replies)
+
+    def _judged(self, item: Item, ladder: Written, replies: Sequence[LabelScores]) -> Judgment:
+        """Return the judgment that the replies to all questions about all rungs give."""
         evidence = {
             "rungs": list(ladder.rungs),
             "exact": all(reply.exact for reply in replies),
@@ -133,146 +249,114 @@ class LadderJudge(Judge):
         if not (readable and all(each >= self.min_coverage for each in coverages)):
             evidence["top_tokens"] = [list(reply.top_tokens) for reply in replies]
             return judgment(item, Status.NO_LABEL_MASS, coverage=coverage, evidence=evidence)
-        probabilities = np.array([softmax(reply.logprobs) for reply in replies])
-        raw, value = ladder_score(probabilities)
+        answers = np.array([self.probabilities(reply) for reply in replies])
+        if self.samples:
+            rng = np.random.default_rng(
+                derived_seed(self.seed, "samples", self.trial, item.id, item.criterion.name)
+            )
+            answers = rng.multinomial(self.samples, answers) / self.samples
+        answers = answers.reshape(len(ladder.rungs), len(self.questions), -1)
+        probabilities = np.mean(
+            [outcomes(answers[:, i], each) for i, each in enumerate(self.questions)], axis=0
+        )
+        score = ladder_score(probabilities, self.rung_values)
         return judgment(
             item,
             Status.OK,
-            value=value,
-            raw=raw,
+            value=getattr(score, self.value),
+            raw=score.raw,
             distribution=tuple(map(tuple, probabilities.tolist())),
             coverage=coverage,
             evidence=evidence,
         )
 
-    def write_ladder(
-        self, source: Source, criterion: Criterion
-    ) -> Generator[Sequence[Request], Sequence[Reply], Ladder]:
-        """Write the rungs of a source for a criterion, level by level.
+    def probabilities(self, reply: LabelScores) -> np.ndarray:
+        """Return the probabilities of the labels among themselves."""
+        logprobs = np.array(reply.logprobs)
+        if self.label_score == "mean":
+            logprobs = logprobs / np.array(reply.n_tokens)
+        return softmax(logprobs.tolist())
 
-        The draws depend on the seed, the source's text, the criterion and the rung's place, so
-        that all responses of a source share one ladder and ladders of more rungs contain those
-        of fewer.
+    def ask(self, item: Item, question: Question, *, target: str, reference: str) -> ScoreLabels:
+        """Return the request that asks a question about two texts."""
+        if question.swapped:
+            target, reference = reference, target
+        shown: dict[str, object] = {"criterion": item.criterion, "order": self.prompt_order}
+        if question.prompt == "yes_no":
+            shown["asked"] = question.asked
+        data = {"source": item.source.text, "reference": reference, "target": target}
+        messages = self.prompts.render(question.prompt, data, **shown)
+        return ScoreLabels(messages=messages, labels=self.label_texts)
 
-        A rung that comes out empty or equal to a neighbour is drawn once more with another
-        seed. If it fails again, the ladder is given back with the problem and what is there.
+    def given(self, item: Item) -> Ladder:
+        """Return the ladder that is given for an item.
+
+        Raises
+        ------
+        ConfigError
+            If there is none, or it was written for something else.
         """
-        written: dict[int, str] = {}
-        problems: dict[int, str] = {}
-        for level in levels(self.rungs):
-            open_rungs = dict(level)
-            for attempt in range(ATTEMPTS):
-                replies = yield [
-                    self._rung(source, criterion, rung, neighbours, written, attempt)
-                    for rung, neighbours in open_rungs.items()
-                ]
-                for (rung, neighbours), reply in zip(
-                    list(open_rungs.items()), generated(replies), strict=True
-                ):
-                    text = clean_rung(reply.completions[0])
-                    near = neighbours or tuple({1, self.rungs} - {rung})
-                    if problem := _problem(text, near, written):
-                        problems[rung] = problem
-                        continue
-                    written[rung] = text
-                    problems.pop(rung, None)
-                    del open_rungs[rung]
-                if not open_rungs:
-                    break
-            if problems:
-                break
-        rungs = tuple(written.get(rung) for rung in range(1, self.rungs + 1))
-        return Ladder(rungs, problems)
-
-    def _rung(
-        self,
-        source: Source,
-        criterion: Criterion,
-        rung: int,
-        neighbours: tuple[int, ...],
-        written: Mapping[int, str],
-        attempt: int,
-    ) -> Generate:
-        data = {"source": source.text}
-        if neighbours:
-            data |= {"lower": written[neighbours[0]], "upper": written[neighbours[1]]}
-            messages = self.prompts.render("between", data, criterion=criterion)
-        else:
-            quality = "worst possible" if rung == 1 else "best possible"
-            messages = self.prompts.render("extreme", data, criterion=criterion, quality=quality)
-        # By its place, not its number: ladders of 3, 5 and 9 rungs are nested.
-        place = Fraction(rung - 1, self.rungs - 1)
-        seed = derived_seed(self.seed, source.hash, criterion.name, place, attempt)
-        sampling = Sampling(temperature=self.temperature, top_p=self.top_p, seed=seed)
-        limit = int(self.prompts.settings["max_tokens"])
-        return Generate(messages=messages, max_tokens=limit, sampling=sampling)
-
-    def _comparison(self, item: Item, rung: str | None) -> ScoreLabels:
-        data = {"source": item.source.text, "rung": rung or "", "response": item.response}
-        return ScoreLabels(
-            messages=self.prompts.render("compare", data, criterion=item.criterion),
-            labels=LABELS,
-        )
+        ladders = self.ladders or {}
+        found = ladders.get((item.source.hash, item.criterion.name))
+        if found is None:
+            same = [each for each in ladders.values() if each.source_id == item.source.id]
+            raise ConfigError(
+                f"there is no ladder for the source {item.source.id!r} and the criterion "
+                f"{item.criterion.name!r}"
+                + (
+                    f"; that of {same[0].criterion!r} was written for another text of this id"
+                    if same and same[0].source_hash != item.source.hash
+                    else f"; there are {len(ladders)} ladders, write the missing ones with "
+                    "`adjudge ladder build`"
+                )
+            )
+        if found.criterion_hash != item.criterion.hash:
+            raise ConfigError(
+                f"the ladder for the source {item.source.id!r} was written for another meaning of "
+                f"{item.criterion.name!r}: use the criterion that it was written for"
+            )
+        return found
 
 
-def levels(rungs: int) -> list[list[tuple[int, tuple[int, ...]]]]:
-    """Return the dyadic order of writing: levels of (rung, its lower and upper neighbour).
+def outcomes(answers: np.ndarray, question: Question) -> np.ndarray:
+    """Return what answers to a question say of the response: better, worse, similar.
 
-    The first level, worst and best, has no neighbours to lie between.
+    Parameters
+    ----------
+    answers
+        ``(n_rungs, n_labels)`` probabilities of the labels.
+    question
+        What was asked.
 
-    Raises
-    ------
-    ConfigError
-        If `rungs` is not 2**k + 1.
-
-    Examples
-    --------
-    >>> levels(5)
-    [[(1, ()), (5, ())], [(3, (1, 5))], [(2, (1, 3)), (4, (3, 5))]]
+    Returns
+    -------
+    np.ndarray
+        ``(n_rungs, 3)``; a yes or no says nothing of similar.
     """
-    step = rungs - 1
-    if step < 1 or step & (step - 1):
-        raise ConfigError(f"a ladder has 2, 3, 5, 9, ... (2**k + 1) rungs, not {rungs}")
-    order: list[list[tuple[int, tuple[int, ...]]]] = [[(1, ()), (rungs, ())]]
-    while step > 1:
-        half = step // 2
-        order.append([(low + half, (low, low + step)) for low in range(1, rungs, step)])
-        step = half
-    return order
+    said = answers if answers.shape[1] == 3 else np.pad(answers, ((0, 0), (0, 1)))
+    turned = question.swapped != (question.asked == "worse")
+    return said[:, [1, 0, 2]] if turned else said
 
 
-def ladder_score(probabilities: np.ndarray) -> tuple[float, float]:
-    """Return the raw score and its place on 1-5.
+def ladder_score(probabilities: np.ndarray, rung_values: RungValues = "linear15") -> LadderScore:
+    """Return the scores of a response.
 
     Parameters
     ----------
     probabilities
         ``(n_rungs, 3)``: better, worse, similar for each rung, worst rung first.
+    rung_values
+        See `LadderJudge`.
+
+    Examples
+    --------
+    >>> beaten, lost = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]
+    >>> ladder_score(np.array([beaten, beaten, lost, lost, lost]))
+    LadderScore(raw=-9.0, rescaled=1.8, position=2.6)
     """
-    values = np.linspace(1.0, 5.0, len(probabilities))
-    raw = float(values @ (probabilities[:, 0] - probabilities[:, 1]))
-    return raw, float(3.0 + 2.0 * raw / values.sum())
-
-
-def clean_rung(completion: Completion) -> str:
-    """Return a rung's text: whole sentences if it was cut off, no tags or quotes around it."""
-    text = _OUTER_TAGS.sub("", completion.text).strip()
-    if completion.finish_reason == "length":
-        ends = [match.end() for match in _SENTENCE_END.finditer(text)]
-        text = text[: ends[-1]] if ends else text
-    if quoted := _QUOTED.fullmatch(text):
-        text = (quoted[1] or quoted[2] or "").strip()
-    return text
-
-
-def _problem(text: str, neighbours: Sequence[int], written: Mapping[int, str]) -> str:
-    """Return what is wrong with a rung, or an empty string."""
-    if not text:
-        return "empty"
-    if re.search(r"</?think", text):
-        return "reasoning about the task instead of a text"
-    words = text.casefold().split()
-    for rung in neighbours:
-        if rung in written and written[rung].casefold().split() == words:
-            return f"the same as rung {rung}"
-    return ""
+    n = len(probabilities)
+    better, worse, similar = probabilities.T
+    values = np.linspace(1.0, 5.0, n) if rung_values == "linear15" else np.arange(1.0, n + 1)
+    raw = float(values @ (better - worse))
+    position = float(1 + 4 * np.mean(better + similar / 2))
+    return LadderScore(raw, float(3 + 2 * raw / values.sum()), position)

@@ -6,27 +6,22 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from adjudge.errors import ConfigError
 from adjudge.registry import unknown_name
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """What to judge, by what, with which model, and where things go.
+class ModelConfig:
+    """By what to judge, with which model, and where things go.
 
     The metadata of a field is its help text.
     """
 
-    judge: str = field(default="ladder", metadata={"help": "Judging method; see `adjudge judges`"})
     criterion: tuple[str, ...] = field(
         default=(),
         metadata={"help": "Criterion by name or FILE.toml[:NAME]; may be given more than once"},
-    )
-    task: str = field(
-        default="summarization",
-        metadata={"help": "What responses are: summarization, dialogue, story or instruction"},
     )
     model: str = field(
         default="smollm2-135m",
@@ -36,7 +31,6 @@ class RunConfig:
         default="adjudge.db", metadata={"help": "File that keeps replies and judgments"}
     )
     out: str = field(default="", metadata={"help": "File for the scores: .jsonl, .csv or .parquet"})
-    limit: int = field(default=0, metadata={"help": "Judge the first N rows only; 0: all"})
     seed: int = field(default=0, metadata={"help": "Seed of everything that is drawn"})
     prompts: str = field(
         default="", metadata={"help": "Folder with METHOD/TASK.toml prompts of your own"}
@@ -64,7 +58,102 @@ class RunConfig:
         return pairs
 
 
-def load_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
+@dataclass(frozen=True, kw_only=True)
+class JudgeConfig(ModelConfig):
+    """What judges, besides."""
+
+    judge: str = field(default="ladder", metadata={"help": "Judging method; see `adjudge judges`"})
+    ladder_model: str = field(
+        default="", metadata={"help": "Another model to write the ladders; --model then compares"}
+    )
+    ladders: str = field(
+        default="", metadata={"help": "File of ladders to use; see `adjudge ladder`"}
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(JudgeConfig):
+    """How to judge a file of responses."""
+
+    task: str = field(
+        default="summarization",
+        metadata={"help": "What responses are: summarization, dialogue, story or instruction"},
+    )
+    limit: int = field(default=0, metadata={"help": "Judge the first N rows only; 0: all"})
+    min_score: float | None = field(
+        default=None,
+        metadata={"help": "Keep what scores at least this: --out NAME gets NAME.kept, .dropped"},
+    )
+    min_gold: float | None = field(
+        default=None,
+        metadata={"help": "Column gold from here on is good: print precision and recall"},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchConfig(JudgeConfig):
+    """How to judge a benchmark, or read what judged it, and how to measure that."""
+
+    scores: str = field(
+        default="",
+        metadata={"help": "Measure this file of scores or verdicts instead of running a judge"},
+    )
+    limit_sources: int = field(
+        default=0, metadata={"help": "Take N sources only, whole, drawn by the seed; 0: all"}
+    )
+    group: tuple[str, ...] = field(
+        default=(), metadata={"help": "Only items of this group; may be repeated"}
+    )
+    by_group: bool = field(
+        default=False, metadata={"help": "Of pairs: a table row for every group too"}
+    )
+    level: str = field(
+        default="",
+        metadata={"help": "sample, system, pooled or by_source; if not given, the benchmark's"},
+    )
+    constant: str = field(
+        default="skip", metadata={"help": "Groups without an order: skip, zero or one"}
+    )
+    resamples: int = field(default=1000, metadata={"help": "Resamples of the 95 % intervals"})
+    format: str = field(default="text", metadata={"help": "text, markdown, latex, csv or json"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LadderConfig(ModelConfig):
+    """How to write ladders."""
+
+    task: str = field(
+        default="summarization",
+        metadata={"help": "What responses are: summarization, dialogue, story or instruction"},
+    )
+    limit_sources: int = field(
+        default=0, metadata={"help": "Take N sources only, drawn by the seed; 0: all"}
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckConfig(ModelConfig):
+    """How to check ladders, and mend them."""
+
+    data: str = field(
+        default="", metadata={"help": "Where the sources are: a file or a benchmark's name"}
+    )
+    task: str = field(
+        default="summarization",
+        metadata={"help": "What responses are: summarization, dialogue, story or instruction"},
+    )
+    repair: bool = field(
+        default=False, metadata={"help": "Write the rungs anew that fail; needs --out"}
+    )
+    ladder_model: str = field(
+        default="", metadata={"help": "Another model to write rungs; --model then compares"}
+    )
+
+
+Config = TypeVar("Config", bound=ModelConfig)
+
+
+def load_config(path: str | Path | None, flags: Mapping[str, Any], kind: type[Config]) -> Config:
     """Return the configuration in a TOML file, overridden by the flags that were given.
 
     Raises
@@ -82,9 +171,9 @@ def load_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
         values["criterion"] = [values["criterion"]]
     if isinstance(values.get("option"), dict):
         values["option"] = [f"{name}={value}" for name, value in values["option"].items()]
-    given = checked_fields(RunConfig, values, what="key", where=f"{path}: ")
+    given = checked_fields(kind, values, what="key", where=f"{path}: ")
     flagged = {name: value for name, value in flags.items() if value not in (None, [])}
-    return RunConfig(**given | checked_fields(RunConfig, flagged, what="flag"))
+    return kind(**given | checked_fields(kind, flagged, what="flag"))
 
 
 def checked_fields(

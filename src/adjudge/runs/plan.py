@@ -77,7 +77,6 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
     The judges are driven with the store's replies and, where there are none, with stand-ins:
     texts as long as allowed, labels of equal probability.
     """
-    signature = dict(engine.signature)
     seen: set[str] = set()
     for item in items:
         steps, replies = judge.judge(item), None
@@ -91,7 +90,7 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
             for request in requests:
                 known: dict[str, Reply] = {}
                 for unit in units(request):
-                    reply = store.reply(signature, unit)
+                    reply = store.reply(engine.signature_of(unit), unit)
                     guessed = guessed or (reply is None and isinstance(unit, Generate))
                     known[unit.id] = _stand_in(unit) if reply is None else reply
                     if unit.id not in seen:

@@ -117,7 +117,6 @@ class Runner:
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._judge, self._engine, self._store, self._stopped = judge, engine, store, stopped
-        self._signature = dict(engine.signature)
         self._pending: dict[str, Request] = {}
         self._waiting: dict[str, list[_Task]] = {}
         self._finished: deque[tuple[int, Judgment]] = deque()
@@ -154,7 +153,7 @@ class Runner:
             request = batch.pop(reply.request_id)
             self.counters.add(reply.usage)
             if not isinstance(reply, Failure):
-                self._store.save_reply(self._signature, request, reply)
+                self._store.save_reply(self._engine.signature_of(request), request, reply)
             for task in self._waiting.pop(reply.request_id):
                 task.replies[reply.request_id] = reply
                 task.missing.discard(reply.request_id)
@@ -196,7 +195,9 @@ class Runner:
             task.n_calls += 1
             if request.id in self._waiting:
                 self.counters.reused += 1
-            elif (known := self._store.reply(self._signature, request)) is not None:
+            elif (
+                known := self._store.reply(self._engine.signature_of(request), request)
+            ) is not None:
                 self.counters.reused += 1
                 task.replies[request.id] = known
                 continue
