@@ -21,6 +21,7 @@ from adjudge.runs.plan import Plan, plan_run
 from adjudge.runs.runner import Counters
 from adjudge.runs.start import StartedRun, check_needs, run_signature, start_run
 from adjudge.runs.store import Store
+from adjudge.runs.truncate import truncate_sources
 from adjudge.schema import Criterion, Item, Judgment, Ladder, Signature, Source
 
 if TYPE_CHECKING:
@@ -55,16 +56,28 @@ class BoundJudge:
     ----------
     method, engine, criteria
         The parts.
+    truncate_source
+        Tokens to which sources are cut; 0: never.
     """
 
-    def __init__(self, method: Judge, engine: Engine, criteria: Sequence[Criterion]) -> None:
+    def __init__(
+        self,
+        method: Judge,
+        engine: Engine,
+        criteria: Sequence[Criterion],
+        *,
+        truncate_source: int = 0,
+    ) -> None:
         check_needs(method, engine)
         self.method, self.engine, self.criteria = method, engine, tuple(criteria)
+        self.truncate_source = truncate_source
 
     @property
     def signature(self) -> Signature:
         """The line that reproduces this judge's numbers."""
-        return run_signature(self.method, self.criteria, self.engine)
+        return run_signature(
+            self.method, self.criteria, self.engine, truncate_source=self.truncate_source
+        )
 
     def score(
         self,
@@ -125,8 +138,8 @@ class BoundJudge:
             return self._collected(rows, opened)
 
     def items(self, rows: Iterable[ResponseRow]) -> list[Item]:
-        """Return the items to judge: every row by every criterion."""
-        return [
+        """Return the items to judge: every row by every criterion, sources cut if that is on."""
+        items = [
             Item(
                 id=row.id,
                 source=row.source,
@@ -137,6 +150,7 @@ class BoundJudge:
             for row in rows
             for criterion in self.criteria
         ]
+        return truncate_sources(items, self.truncate_source, self.engine).items
 
     def plan(self, rows: Iterable[ResponseRow], store: Store) -> Plan:
         """Return what judging the rows would cost, without asking the model anything."""
@@ -210,6 +224,7 @@ def judge(
     seed: int = 0,
     prompts: str | Path | None = None,
     ladders: str | Path | Mapping[tuple[str, str], Ladder] | None = None,
+    truncate_source: int = 0,
     **options: Any,
 ) -> BoundJudge:
     """Return a judge bound to its criteria and an engine.
@@ -231,6 +246,8 @@ def judge(
     ladders
         A file of ladders, or ladders by (source hash, criterion name), to use instead of
         writing them.
+    truncate_source
+        Cut sources to so many tokens; 0: never, a source that is too long is an error.
     options
         The judge's own options.
 
@@ -243,7 +260,7 @@ def judge(
         name, task=task, seed=seed, prompts=prompts, ladders=ladders, options=options
     )
     several = [criterion] if isinstance(criterion, str | Criterion) else list(criterion)
-    return BoundJudge(method, engine, load_criteria(several, task))
+    return BoundJudge(method, engine, load_criteria(several, task), truncate_source=truncate_source)
 
 
 def judge_method(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -21,9 +21,28 @@ from adjudge.errors import ConfigError
 TASKS = ("summarization", "dialogue", "story", "instruction")
 
 
+def _plain(value: object) -> object:
+    """Return a record as dictionaries and lists: what `asdict` gives, without copying texts."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    assert is_dataclass(value)
+    return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+
+
 def content_hash(value: object) -> str:
     """Return the sha256 hex digest of a JSON-like value, the same on every machine."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return text_hash(canonical_json(value))
+
+
+def canonical_json(value: object) -> str:
+    """Return a JSON-like value as one text, the same on every machine."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def text_hash(text: str) -> str:
+    """Return the sha256 hex digest of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -40,7 +59,7 @@ class Source:
     @cached_property
     def hash(self) -> str:
         """The text's sha256: ladders belong to the text, whatever its id."""
-        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+        return text_hash(self.text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +182,7 @@ class Request:
     @cached_property
     def id(self) -> str:
         """A sha256 over the kind and every field."""
-        return content_hash([type(self).__name__, asdict(self)])  # type: ignore[call-overload]
+        return content_hash([type(self).__name__, _plain(self)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,19 +312,19 @@ def reply_to_json(reply: Reply) -> str:
 
 def reply_from_json(text: str) -> Reply:
     """Return the reply that `reply_to_json` wrote."""
-    fields: dict[str, Any] = json.loads(text)
-    kind = fields.pop("kind")
-    fields["usage"] = Usage(**fields["usage"])
+    values: dict[str, Any] = json.loads(text)
+    kind = values.pop("kind")
+    values["usage"] = Usage(**values["usage"])
     if kind == "Generated":
-        fields["completions"] = tuple(Completion(**each) for each in fields["completions"])
-        return Generated(**fields)
+        values["completions"] = tuple(Completion(**each) for each in values["completions"])
+        return Generated(**values)
     if kind == "LabelScores":
-        fields["logprobs"] = tuple(fields["logprobs"])
-        fields["masses"] = tuple(fields["masses"])
-        fields["n_tokens"] = tuple(fields["n_tokens"])
-        fields["top_tokens"] = tuple((token, value) for token, value in fields["top_tokens"])
-        return LabelScores(**fields)
-    return Failure(**fields)
+        values["logprobs"] = tuple(values["logprobs"])
+        values["masses"] = tuple(values["masses"])
+        values["n_tokens"] = tuple(values["n_tokens"])
+        values["top_tokens"] = tuple((token, value) for token, value in values["top_tokens"])
+        return LabelScores(**values)
+    return Failure(**values)
 
 
 # --- judgments ----------------------------------------------------------------------------------

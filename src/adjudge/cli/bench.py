@@ -173,6 +173,7 @@ def _judged(
     from adjudge.runs.start import check_needs, run_signature, start_run
     from adjudge.runs.store import Store
     from adjudge.runs.summary import summarize
+    from adjudge.runs.truncate import truncate_sources
 
     method = load_method(config, benchmark.task)
     names = _chosen_criteria(config, benchmark)
@@ -190,8 +191,10 @@ def _judged(
             method,
             list(dict.fromkeys(item.criterion for item in items)),
             engine,
+            truncate_source=config.truncate_source,
             **_chosen(config, benchmark),
         )
+        items, n_cut = truncate_sources(items, config.truncate_source, engine)
         begun = start_run(
             method, engine, items, store,
             signature=signature, data=benchmark.name, stopped=stop.is_set,
@@ -199,6 +202,7 @@ def _judged(
         counters = finished(begun, console, config.store)
         judgments = list(store.judgments(begun.id))
     after = [*summary_lines(summarize(judgments)), f"run: {begun.id} in {config.store}"]
+    after += [f"{n_cut} sources were cut to {config.truncate_source} tokens"] * bool(n_cut)
     after += cost_lines(counters, time.monotonic() - started)
     if config.out:
         write_rows(config.out, map(score_row, judgments))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adjudge.judges.ladder import LadderJudge
     from adjudge.runs.start import StartedRun
     from adjudge.runs.store import Store
-    from adjudge.schema import Item, Ladder
+    from adjudge.schema import Item, Ladder, Source
 
 LaddersArgument = Annotated[str, typer.Argument(help="A file of ladders")]
 Ladders = dict[tuple[str, str], "Ladder"]
@@ -54,6 +54,7 @@ def build(config: LadderConfig, data: str) -> None:
     from adjudge.reports.tables import summary_lines
     from adjudge.runs.store import Store
     from adjudge.runs.summary import summarize
+    from adjudge.runs.truncate import truncate_sources
 
     if not config.out:
         raise ConfigError("name the file to write the ladders to: --out ladders.jsonl")
@@ -69,6 +70,7 @@ def build(config: LadderConfig, data: str) -> None:
         Store(config.store) as store,
         closing(load_one(config.model)) as engine,
     ):
+        items, _ = truncate_sources(items, config.truncate_source, engine)
         begun, signature = _start(judge, engine, items, store, data, stop)
         finished(begun, console, config.store)
         judgments = list(store.judgments(begun.id))
@@ -84,24 +86,29 @@ def check(config: CheckConfig, ladders: str) -> None:
     from adjudge.formats.rows import check_writable
     from adjudge.runs.store import Store
 
-    if config.repair and not config.out:
-        raise ConfigError("name the file to write the mended ladders to: --out mended.jsonl")
+    if config.repair != bool(config.out):
+        raise ConfigError("--repair writes the mended ladders to --out: give both, or none")
+    if config.ladder_model and not config.repair:
+        raise ConfigError("--ladder-model writes rungs anew: give --repair too")
     if config.out:
         check_writable(check_ladder_path(config.out), never=[ladders, config.store])
     given = read_ladders(ladders)
-    items, task = _items_of(given, config)
+    sources, task = _sources_of(config)
     console = Console()
     with (
         interruptible() as stop,
         Store(config.store) as store,
         closing(load_engine(config)) as engine,
     ):
+        items = _items_of(given, sources, config, task, engine)
 
         def checked(found: Ladders) -> list[LadderReport]:
-            return _reports(found, items, config, task, engine, store, stop, console)
+            reports, line = _reports(found, items, config, task, engine, store, stop, console)
+            _print_reports(reports, console)
+            print_lines(console, [line])
+            return reports
 
         reports = checked(given)
-        _print_reports(reports, console)
         failing = {
             (each.ladder.source_hash, each.ladder.criterion): each.failed
             for each in reports
@@ -112,7 +119,7 @@ def check(config: CheckConfig, ladders: str) -> None:
             mended = merged(given, repaired)
             n = write_ladders(config.out, mended.values())
             print_lines(console, ["", f"mended {len(repaired)} of {n} ladders: {config.out}"])
-            _print_reports(checked(mended), console)
+            checked(mended)
     if config.repair and not failing:
         print_lines(console, ["there is nothing to mend; no file was written"])
 
@@ -212,24 +219,35 @@ def _start(
     return begun, str(signature)
 
 
-def _items_of(ladders: Ladders, config: CheckConfig) -> tuple[list[Item], str]:
-    """Return one item per ladder, in their order, and the task."""
-    from adjudge.experiments.ladders import ladder_items
-
+def _sources_of(config: CheckConfig) -> tuple[list[Source], str]:
+    """Return the sources that ladders were written for, and the task."""
     if not config.data:
         raise ConfigError("say where the sources are: --data FILE, or --data summeval")
     sources, task, _ = load_sources(config.data, config.task)
-    names = config.criterion or list(dict.fromkeys(name for _, name in ladders))
+    return sources, task
+
+
+def _items_of(
+    ladders: Ladders, sources: Sequence[Source], config: CheckConfig, task: str, engine: Engine
+) -> list[Item]:
+    """Return one item per ladder, in their order."""
+    from adjudge.experiments.ladders import ladder_items
+    from adjudge.runs.truncate import truncate_sources
+
+    given = load_criteria(config.criterion, task) if config.criterion else []
+    rest = {name for _, name in ladders}.difference(each.name for each in given)
+    criteria = [*given, *(load_criteria(sorted(rest), task) if rest else [])]
+    items = ladder_items(sources, criteria)
     known = {
         (item.source.hash, item.criterion.name): item
-        for item in ladder_items(sources, load_criteria(names, task))
+        for item in truncate_sources(items, config.truncate_source, engine).items
     }
     if lacking := [each for key, each in ladders.items() if key not in known]:
         raise ConfigError(
             f"{config.data} lacks the source of {len(lacking)} ladders, such as "
             f"{lacking[0].source_id!r}: the texts must be those that the ladders were written for"
         )
-    return [known[key] for key in ladders], task
+    return [known[key] for key in ladders]
 
 
 def _reports(
@@ -241,19 +259,20 @@ def _reports(
     store: Store,
     stop: Any,
     console: Console,
-) -> list[LadderReport]:
-    """Have the judge compare neighbours, and return what that and the texts say."""
+) -> tuple[list[LadderReport], str]:
+    """Have the judge compare neighbours: what that and the texts say, and the signature."""
     from adjudge.experiments.ladders import ladder_report
     from adjudge.judges.ladder_work import LadderCheck
 
     judge = _work(LadderCheck, config, task, ladders=ladders)
-    begun, _ = _start(judge, engine, items, store, config.data, stop)
+    begun, signature = _start(judge, engine, items, store, config.data, stop)
     finished(begun, console, config.store)
     judgments = list(store.judgments(begun.id))
-    return [
+    reports = [
         ladder_report(ladder, item.source, judgment)
         for ladder, item, judgment in zip(ladders.values(), items, judgments, strict=True)
     ]
+    return reports, signature
 
 
 def _repaired(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from adjudge.cli import bench, benchmarks, catalogue, correlate, ladder, runs, score
+from adjudge.cli import ablate, bench, benchmarks, catalogue, correlate, ladder, runs, score
 from adjudge.errors import AdjudgeError
 
 app = typer.Typer(
@@ -37,6 +37,7 @@ runs.register(app)
 ladder.register(app)
 correlate.register(app)
 bench.register(app)
+ablate.register(app)
 catalogue.register(app)
 benchmarks.register(app)
 

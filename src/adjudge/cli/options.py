@@ -9,9 +9,9 @@ from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 
 import typer
 
-from adjudge.runs.config import ModelConfig, load_config
+from adjudge.runs.config import load_config
 
-Config = TypeVar("Config", bound=ModelConfig)
+Config = TypeVar("Config")
 
 
 def configured(
@@ -44,7 +44,7 @@ def configured(
             ],
         ),
     ]
-    for each in fields(kind):
+    for each in fields(kind):  # type: ignore[arg-type]
         single = hints[each.name] in (str, int, bool)
         hint: Any = hints[each.name] if single else list[str]
         if hints[each.name] == float | None:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     argument = ("file", "Responses: .jsonl, .csv or .parquet")
-    for name, command, doc in (
-        ("score", score, "Score responses, and write one row of scores for each."),
-        ("plan", plan, "Say what scoring would cost; ask the model nothing."),
-    ):
-        app.command(name)(configured(command, RunConfig, argument=argument, doc=doc))
+    doc = "Score responses, and write one row of scores for each."
+    app.command("score")(configured(score, RunConfig, argument=argument, doc=doc))
+    argument = ("data", "Responses: .jsonl, .csv or .parquet; or a benchmark's name")
+    doc = "Say what scoring would cost; ask the model nothing."
+    app.command("plan")(configured(plan, RunConfig, argument=argument, doc=doc))
 
 
 def score(config: RunConfig, file: str) -> None:
@@ -105,13 +105,15 @@ def _gold(config: RunConfig, file: str) -> list[float]:
     return read_numbers(file, "gold", limit=config.limit)
 
 
-def plan(config: RunConfig, file: str) -> None:
-    """Print what scoring a file of responses would cost."""
+def plan(config: RunConfig, data: str) -> None:
+    """Print what scoring a file of responses, or a benchmark, would cost."""
+    from adjudge.formats.rows import SUFFIXES
     from adjudge.reports.tables import plan_lines
     from adjudge.runs.store import Store
 
     store_path = config.store if Path(config.store).exists() else ":memory:"
-    with Store(store_path) as store, _prepared(config, file) as (judge, rows):
+    prepared = _prepared if Path(data).suffix.lower() in SUFFIXES else _prepared_benchmark
+    with Store(store_path) as store, prepared(config, data) as (judge, rows):
         lines = [*plan_lines(judge.plan(rows, store)), str(judge.signature)]
     print_lines(Console(), lines)
 
@@ -126,4 +128,30 @@ def _prepared(config: RunConfig, file: str) -> Iterator[tuple[BoundJudge, list[R
     criteria = load_criteria(config.criterion, config.task)
     rows = read_responses(file, limit=config.limit)
     with closing(load_engine(config)) as engine:
-        yield BoundJudge(method, engine, criteria), rows
+        yield (
+            BoundJudge(method, engine, criteria, truncate_source=config.truncate_source),
+            rows,
+        )
+
+
+@contextmanager
+def _prepared_benchmark(
+    config: RunConfig, name: str
+) -> Iterator[tuple[BoundJudge, list[ResponseRow]]]:
+    """Give the judge and the responses of a benchmark."""
+    from adjudge.api import BoundJudge
+    from adjudge.benchmarks.base import RatedResponse, find_benchmark
+    from adjudge.benchmarks.files import read_benchmark
+    from adjudge.formats.rows import ResponseRow
+
+    benchmark = find_benchmark(name)
+    method = load_method(config, benchmark.task)
+    criteria = load_criteria(config.criterion or benchmark.criteria, benchmark.task)
+    rows = [
+        ResponseRow(row.id, row.source, row.system, row.response)
+        for row in read_benchmark(benchmark)
+        if isinstance(row, RatedResponse)
+    ]
+    with closing(load_engine(config)) as engine:
+        judge = BoundJudge(method, engine, criteria, truncate_source=config.truncate_source)
+        yield judge, rows[: config.limit or None]

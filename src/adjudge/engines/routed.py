@@ -49,7 +49,7 @@ class RoutedEngine(Engine):
         """See `Engine.run`. The writer's requests come first."""
         for request in requests:
             self.check(request)
-        for engine in (self._writer, self._predictor):
+        for engine in self._engines:
             if mine := [request for request in requests if self._engine(request) is engine]:
                 yield from engine.run(mine)
 
@@ -63,8 +63,14 @@ class RoutedEngine(Engine):
 
     def close(self) -> None:
         """Close both."""
-        self._writer.close()
-        self._predictor.close()
+        for engine in self._engines:
+            engine.close()
+
+    @property
+    def _engines(self) -> tuple[Engine, ...]:
+        """Both, or the one that is both."""
+        same = self._writer is self._predictor
+        return (self._writer,) if same else (self._writer, self._predictor)
 
     def _engine(self, request: Request) -> Engine:
         writes = request.capability is Capability.GENERATE

@@ -94,8 +94,6 @@ def select(
     ConfigError
         If there is no such group, or the limit is negative.
     """
-    if limit_sources < 0:
-        raise ConfigError(f"limit_sources must be 0 (all) or more, not {limit_sources}")
     known = dict.fromkeys(row.group for row in rows)
     for group in groups:
         if group not in known:
@@ -106,7 +104,17 @@ def select(
 
 
 def drawn_sources(ids: Iterable[str], n: int, seed: int) -> set[str]:
-    """Return n of the ids, or all where n is 0; more contain those of fewer."""
+    """Return n of the ids, or all where n is 0; more contain those of fewer.
+
+    Raises
+    ------
+    ConfigError
+        If n or the seed is negative.
+    """
+    if n < 0:
+        raise ConfigError(f"limit_sources must be 0 (all) or more, not {n}")
+    if seed < 0:
+        raise ConfigError(f"the seed must be 0 or more, not {seed}")
     known = list(dict.fromkeys(ids))
     order = np.random.default_rng(seed).permutation(len(known))
     return {known[i] for i in order[: n or len(known)]}

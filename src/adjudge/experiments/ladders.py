@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -68,7 +69,7 @@ class LadderReport(NamedTuple):
 
     @property
     def failed(self) -> frozenset[int]:
-        """Rungs to write anew: of an inverted pair the one that is not an end of the ladder."""
+        """Rungs to write anew: of an inverted pair one that is not an end, if there is one."""
         last = len(self.ladder.rungs)
         inner = {rung + 1 if rung + 1 < last else rung for rung in self.inverted}
         return frozenset({*self.duplicates, *self.empty, *self.refused, *inner})
@@ -105,7 +106,9 @@ class LadderSummary(NamedTuple):
 
 def ladder_items(sources: Iterable[Source], criteria: Sequence[Criterion]) -> list[Item]:
     """Return one item per source text and criterion, to write or check its ladder."""
-    distinct = {source.hash: source for source in sources}
+    distinct: dict[str, Source] = {}
+    for source in sources:
+        distinct.setdefault(source.hash, source)
     return [
         Item(id=f"{source.id}/{each.name}", source=source, system="", response="", criterion=each)
         for source in distinct.values()
@@ -193,8 +196,13 @@ def summarize_ladders(reports: Sequence[LadderReport]) -> LadderSummary:
 
 def merged(ladders: Mapping[Key, Ladder], repaired: Iterable[Ladder]) -> dict[Key, Ladder]:
     """Return ladders with some of them replaced; a new one that failed replaces nothing."""
-    better = {(each.source_hash, each.criterion): each for each in repaired if not each.problems}
-    return {key: better.get(key, ladder) for key, ladder in ladders.items()}
+    found = dict(ladders)
+    for each in repaired:
+        key = each.source_hash, each.criterion
+        if key in found and not each.problems:
+            writers = dict.fromkeys((ladders[key].writer, each.writer))
+            found[key] = replace(each, writer="; ".join(filter(None, writers)))
+    return found
 
 
 def copied_share(text: str, source: str) -> float:

@@ -166,7 +166,7 @@ def _check_row(row: Mapping[str, Any], path: str | Path, line: int) -> None:
                 f"must be a whole number from 1, not {value!r}", path=path, line=line, field=name
             )
     text = row.get("text")
-    if not (isinstance(text, str) and text.strip()) and not row.get("problem"):
+    if text is not None and not isinstance(text, str):
         raise DataError(
             f"a rung must have a text, not {text!r}", path=path, line=line, field="text"
         )
@@ -194,9 +194,20 @@ def _ladder(rows: Sequence[tuple[int, dict[str, Any]]], path: str | Path) -> Lad
                     line=at,
                     field=field,
                 )
-        texts[row["rung"]] = row["text"]
+        texts[row["rung"]] = row.get("text")
         if row.get("problem"):
             problems[row["rung"]] = str(row["problem"])
+    if first["rungs"] < 2:
+        raise DataError(f"{name} has one rung; it takes two at least", path=path, line=line)
+    if not problems:  # without one, every rung must be there
+        for at, row in rows:
+            if not (row.get("text") or "").strip():
+                raise DataError(
+                    f"a rung must have a text, not {row.get('text')!r}",
+                    path=path,
+                    line=at,
+                    field="text",
+                )
     if missing := [rung for rung in range(1, first["rungs"] + 1) if rung not in texts]:
         raise DataError(f"{name} lacks rung {missing[0]}", path=path, line=line)
     return Ladder(

@@ -240,13 +240,8 @@ class LadderJudge(Judge):
             "exact": all(reply.exact for reply in replies),
             "label_tokens": list(replies[0].n_tokens),
         }
-        coverages = [reply.coverage for reply in replies]
-        coverage = float(np.mean(coverages))
-        readable = all(
-            math.isfinite(max(reply.logprobs)) and not any(map(math.isnan, reply.logprobs))
-            for reply in replies
-        )
-        if not (readable and all(each >= self.min_coverage for each in coverages)):
+        coverage = float(np.mean([reply.coverage for reply in replies]))
+        if not self.readable(replies):
             evidence["top_tokens"] = [list(reply.top_tokens) for reply in replies]
             return judgment(item, Status.NO_LABEL_MASS, coverage=coverage, evidence=evidence)
         answers = np.array([self.probabilities(reply) for reply in replies])
@@ -268,6 +263,15 @@ class LadderJudge(Judge):
             distribution=tuple(map(tuple, probabilities.tolist())),
             coverage=coverage,
             evidence=evidence,
+        )
+
+    def readable(self, replies: Sequence[LabelScores]) -> bool:
+        """Return whether every reply has numbers, and enough probability on the labels."""
+        return all(
+            reply.coverage >= self.min_coverage
+            and math.isfinite(max(reply.logprobs))
+            and not any(map(math.isnan, reply.logprobs))
+            for reply in replies
         )
 
     def probabilities(self, reply: LabelScores) -> np.ndarray:

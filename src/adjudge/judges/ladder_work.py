@@ -93,7 +93,7 @@ class LadderCheck(LadderJudge):
             )
         )
         coverage = float(np.mean([reply.coverage for reply in replies]))
-        if not min(reply.coverage for reply in replies) >= self.min_coverage:
+        if not self.readable(replies):
             top = [list(reply.top_tokens) for reply in replies]
             return judgment(
                 item,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from adjudge.errors import ConfigError
@@ -25,10 +26,11 @@ _QUOTED = re.compile(r'"([^"]*)"|\u201c([^\u201c\u201d]*)\u201d')
 _OUTER_TAGS = re.compile(r"\A(?:\s*</?[a-z_]+>)+|(?:</?[a-z_]+>\s*)+\Z")
 #: How models decline: an apology or "I", that they cannot, and the work asked for.
 _REFUSAL = re.compile(
-    r"\A\W*(?:(?:i['\u2019]?m |i am )?(?:very |so )?sorry\b.{0,20})?\W*(?:but\W+)?"
-    r"(?:as an ai\b.{0,60}|i )?(?:can(?:not|['\u2019]t)|won['\u2019]t|will not|am unable to|"
-    r"['\u2019]m unable to|must decline to)\s+"
-    r"(?:\w+\s+)?(?:write|create|provide|produce|generate|fulfil|fulfill|assist|help|comply|do)\b"
+    r"\A\W*(?:(?:i'm |i am )?(?:very |so )?sorry\b[^.!?]{0,20}?\W+(?:but\W+)?)?"
+    r"(?:as an ai\b.{0,60}?)?"
+    r"(?:i (?:can't|cannot|won't|will not|must decline to|am (?:unable|not able) to)"
+    r"|i'm (?:unable|not able) to)\s+(?:\w+\s+)?"
+    r"(?:write|create|provide|produce|generate|fulfil|fulfill|assist|help|comply|do)\b"
     r"|\A\W*as an ai\b",
     re.I | re.S,
 )
@@ -154,23 +156,37 @@ class RungWriter:
         written: Mapping[int, str],
         draw: int,
     ) -> Generate:
-        data = {"source": source.text}
-        shown = {"criterion": criterion, "order": self.prompt_order}
-        if neighbours:
-            data |= {"lower": written[neighbours[0]], "upper": written[neighbours[1]]}
-            messages = self.prompts.render("between", data, **shown)
-        else:
-            quality = "worst possible" if rung == 1 else "best possible"
-            messages = self.prompts.render("extreme", data, quality=quality, **shown)
-        # By its place, not its number: ladders of 3, 5 and 9 rungs are nested.
-        place: list[object] = [Fraction(rung - 1, self.rungs - 1)]
-        if self.fresh:
-            place.append(self.rungs)
-        seed = derived_seed(self.seed, source.hash, criterion.name, *place, draw)
-        warmth = self.temperature + WARMER * (draw % ATTEMPTS)
-        sampling = Sampling(temperature=round(warmth, 6), top_p=self.top_p, seed=seed)
-        limit = int(self.prompts.settings["max_tokens"])
-        return Generate(messages=messages, max_tokens=limit, sampling=sampling)
+        near = tuple(written[each] for each in neighbours)
+        return _rung_request(self, source, criterion, rung, near, draw)
+
+
+@lru_cache(maxsize=4096)  # all responses of a source ask for the same rungs
+def _rung_request(
+    writer: RungWriter,
+    source: Source,
+    criterion: Criterion,
+    rung: int,
+    near: tuple[str, ...],
+    draw: int,
+) -> Generate:
+    """Return the request for a rung between two texts, or for the worst or best one."""
+    data = {"source": source.text}
+    shown = {"criterion": criterion, "order": writer.prompt_order}
+    if near:
+        data |= {"lower": near[0], "upper": near[1]}
+        messages = writer.prompts.render("between", data, **shown)
+    else:
+        quality = "worst possible" if rung == 1 else "best possible"
+        messages = writer.prompts.render("extreme", data, quality=quality, **shown)
+    # By its place, not its number: ladders of 3, 5 and 9 rungs are nested.
+    place: list[object] = [Fraction(rung - 1, writer.rungs - 1)]
+    if writer.fresh:
+        place.append(writer.rungs)
+    seed = derived_seed(writer.seed, source.hash, criterion.name, *place, draw)
+    warmth = round(writer.temperature + WARMER * (draw % ATTEMPTS), 6)
+    sampling = Sampling(temperature=warmth, top_p=writer.top_p, seed=seed)
+    limit = int(writer.prompts.settings["max_tokens"])
+    return Generate(messages=messages, max_tokens=limit, sampling=sampling)
 
 
 def levels(rungs: int) -> list[list[tuple[int, tuple[int, ...]]]]:
@@ -235,7 +251,7 @@ def is_refusal(text: str) -> bool:
     >>> is_refusal("I'm sorry, but I can't write that."), is_refusal("I can't wait to see it!")
     (True, False)
     """
-    return _REFUSAL.search(text) is not None
+    return _REFUSAL.search(text.replace("\u2019", "'")) is not None
 
 
 def folded(text: str) -> tuple[str, ...]:

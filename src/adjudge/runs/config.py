@@ -38,24 +38,13 @@ class ModelConfig:
     option: tuple[str, ...] = field(
         default=(), metadata={"help": "Option of the judge as NAME=VALUE; may be repeated"}
     )
+    truncate_source: int = field(
+        default=0, metadata={"help": "Cut sources to so many tokens; 0: never"}
+    )
 
     def options(self) -> dict[str, str]:
-        """Return the judge's options by name.
-
-        Raises
-        ------
-        ConfigError
-            If one is not NAME=VALUE.
-        """
-        pairs = {}
-        for pair in self.option:
-            name, equals, value = (part.strip() for part in pair.partition("="))
-            if not (name and equals):
-                raise ConfigError(f"a judge's option is given as NAME=VALUE, not {pair!r}")
-            if name in pairs:
-                raise ConfigError(f"the option {name!r} is given more than once")
-            pairs[name] = value
-        return pairs
+        """Return the judge's options by name; see `named_values`."""
+        return named_values(self.option, what="a judge's option")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +139,57 @@ class CheckConfig(ModelConfig):
     )
 
 
-Config = TypeVar("Config", bound=ModelConfig)
+@dataclass(frozen=True, kw_only=True)
+class AblateConfig:
+    """How to run the rows of a paper's table again."""
+
+    preset: str = field(
+        default="paper-table2",
+        metadata={"help": "paper-table1, paper-table2, paper-table3 or paper-table4"},
+    )
+    model: tuple[str, ...] = field(
+        default=(),
+        metadata={"help": "NAME=MODEL; a name that the table knows (llama3) stands for it"},
+    )
+    criterion: tuple[str, ...] = field(
+        default=(), metadata={"help": "Only these criteria; may be given more than once"}
+    )
+    limit_sources: int = field(
+        default=0, metadata={"help": "Take N sources only, whole, drawn by the seed; 0: all"}
+    )
+    option: tuple[str, ...] = field(
+        default=(), metadata={"help": "Option of every row as NAME=VALUE; may be repeated"}
+    )
+    store: str = field(
+        default="adjudge.db", metadata={"help": "File that keeps replies and judgments"}
+    )
+    seed: int = field(default=0, metadata={"help": "Seed of everything that is drawn"})
+    prompts: str = field(
+        default="", metadata={"help": "Folder with METHOD/TASK.toml prompts of your own"}
+    )
+    format: str = field(default="text", metadata={"help": "text, markdown, latex, csv or json"})
+
+
+Config = TypeVar("Config")
+
+
+def named_values(pairs: Sequence[str], *, what: str) -> dict[str, str]:
+    """Return ``NAME=VALUE`` texts by name.
+
+    Raises
+    ------
+    ConfigError
+        If one is something else, or a name comes twice; `what` says what they are.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not (name and equals):
+            raise ConfigError(f"{what} is given as NAME=VALUE, not {pair!r}")
+        if name in found:
+            raise ConfigError(f"{what} {name!r} is given more than once")
+        found[name] = value
+    return found
 
 
 def load_config(path: str | Path | None, flags: Mapping[str, Any], kind: type[Config]) -> Config:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
+
+import numpy as np
 
 from adjudge.engines.base import Engine
 from adjudge.engines.prefix import prefix_plan
@@ -21,6 +23,11 @@ from adjudge.schema import (
     Request,
     ScoreLabels,
 )
+
+#: Up to so many calls, tokens are counted; beyond, they are estimated from a sample.
+EXACT_PROMPTS = 2000
+SAMPLE = 8
+MOST_WRITTEN = 4096
 
 
 class Planned(NamedTuple):
@@ -78,7 +85,10 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
     texts as long as allowed, labels of equal probability.
     """
     seen: set[str] = set()
+    written: dict[str, Reply | None] = {}  # what the store says of texts that items share
     for item in items:
+        if len(written) > MOST_WRITTEN:
+            written.clear()
         steps, replies = judge.judge(item), None
         rests_on_guess = guessed = False
         while True:
@@ -90,7 +100,12 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
             for request in requests:
                 known: dict[str, Reply] = {}
                 for unit in units(request):
-                    reply = store.reply(engine.signature_of(unit), unit)
+                    if unit.id in written:
+                        reply = written[unit.id]
+                    else:
+                        reply = store.reply(engine.signature_of(unit), unit)
+                        if isinstance(unit, Generate):
+                            written[unit.id] = reply
                     guessed = guessed or (reply is None and isinstance(unit, Generate))
                     known[unit.id] = _stand_in(unit) if reply is None else reply
                     if unit.id not in seen:
@@ -101,28 +116,120 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
 
 
 def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> Plan:
-    """Return what a run would cost, without asking the model anything."""
-    counted = list(items)
-    to_ask, n_stored, estimated = [], 0, False
-    for request, stored, guessed in planned(judge, counted, engine, store):
+    """Return what a run would cost, without asking the model anything.
+
+    Items are taken one at a time. Tokens are counted where there are at most `EXACT_PROMPTS`
+    calls; else they are estimated: bytes of all prompts and of their prefix tree, times the
+    tokens per byte of a sample.
+    """
+    n_items = n_stored = n_generations = n_calls = written = 0
+    estimated = False
+    tokens = _TokenCount(engine)
+
+    def counted() -> Iterator[Item]:
+        nonlocal n_items
+        for item in items:
+            n_items += 1
+            yield item
+
+    for request, stored, guessed in planned(judge, counted(), engine, store):
         n_stored += stored
         estimated = estimated or (guessed and not stored)
-        if not stored:
-            to_ask.append(request)
-    prompts = [engine.prompt_tokens(request) for request in to_ask]
-    tokens = [prompt for prompt in prompts if prompt is not None]
-    tree = prefix_plan(tokens) if len(tokens) == len(to_ask) else None
-    generations = [request for request in to_ask if isinstance(request, Generate)]
+        if stored:
+            continue
+        n_calls += 1
+        if isinstance(request, Generate):
+            n_generations += 1
+            written += request.max_tokens
+        tokens.add(request)
+    total, unique = tokens.result()
     return Plan(
-        n_items=len(counted),
+        n_items=n_items,
         n_stored=n_stored,
-        n_generations=len(generations),
-        n_label_scorings=len(to_ask) - len(generations),
-        total_tokens=tree.total_tokens if tree else None,
-        unique_tokens=tree.unique_tokens if tree else None,
-        written_tokens=sum(request.max_tokens for request in generations),
-        estimated=estimated,
+        n_generations=n_generations,
+        n_label_scorings=n_calls - n_generations,
+        total_tokens=total,
+        unique_tokens=unique,
+        written_tokens=written,
+        estimated=estimated or n_calls > EXACT_PROMPTS,
     )
+
+
+class Cost(NamedTuple):
+    """What all requests of a run come to, stored ones too.
+
+    Attributes
+    ----------
+    total_tokens, unique_tokens
+        As in `Plan`.
+    written_tokens
+        Tokens of the texts that were written.
+    """
+
+    total_tokens: int | None
+    unique_tokens: int | None
+    written_tokens: int
+
+
+def run_cost(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> Cost:
+    """Return what a run that is in the store would cost without it."""
+    tokens, written = _TokenCount(engine), 0
+    for request, _, _ in planned(judge, items, engine, store):
+        tokens.add(request)
+        reply = store.reply(engine.signature_of(request), request)
+        if isinstance(reply, Generated):
+            written += reply.usage.generated_tokens
+    return Cost(*tokens.result(), written)
+
+
+class _TokenCount:
+    """Counts the tokens of prompts and of their prefix tree, in bounded memory."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._requests: list[Request] = []
+        self._n = self._total = self._unique = 0
+        self._sampled_bytes = self._sampled_tokens = 0
+
+    def add(self, request: Request) -> None:
+        self._n += 1
+        self._requests.append(request)
+        if len(self._requests) == 2 * EXACT_PROMPTS:
+            self._fold()
+
+    def result(self) -> tuple[int | None, int | None]:
+        """Return the tokens of all prompts, and of their prefix tree; None if not known."""
+        if self._n <= EXACT_PROMPTS:
+            prompts = [self._engine.prompt_tokens(each) for each in self._requests]
+            known = [prompt for prompt in prompts if prompt is not None]
+            if len(known) < len(prompts):
+                return None, None
+            tree = prefix_plan(known)
+            return tree.total_tokens, tree.unique_tokens
+        self._fold()
+        if not self._sampled_tokens:
+            return None, None
+        rate = self._sampled_tokens / self._sampled_bytes
+        return round(self._total * rate), round(self._unique * rate)
+
+    def _fold(self) -> None:
+        """Count the bytes of the requests that are held, and let them go."""
+        if not self._requests:
+            return
+        texts = [np.frombuffer(_text(request), dtype=np.uint8) for request in self._requests]
+        tree = prefix_plan(cast("list[Sequence[int]]", texts))
+        self._total += tree.total_tokens
+        self._unique += tree.unique_tokens
+        for request in self._requests[:: max(1, len(self._requests) // SAMPLE)]:
+            tokens = self._engine.prompt_tokens(request)
+            if tokens is not None:
+                self._sampled_bytes += len(_text(request))
+                self._sampled_tokens += len(tokens)
+        self._requests = []
+
+
+def _text(request: Request) -> bytes:
+    return "\n".join(message.content for message in request.messages).encode()
 
 
 def check_prompts(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> None:

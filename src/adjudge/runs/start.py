@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import NamedTuple
 
@@ -39,12 +40,19 @@ def check_needs(judge: Judge, engine: Engine) -> None:
 
 
 def run_signature(
-    judge: Judge, criteria: Sequence[Criterion], engine: Engine, **more: str
+    judge: Judge,
+    criteria: Sequence[Criterion],
+    engine: Engine,
+    *,
+    truncate_source: int = 0,
+    **more: str,
 ) -> Signature:
     """Return the line that reproduces a run's numbers.
 
     Criteria are named and hashed with all that they say; `more` comes before the version.
     """
+    if truncate_source:
+        more["truncate_source"] = str(truncate_source)
     names = ",".join(dict.fromkeys(each.name for each in criteria))
     described = content_hash([[each.title, each.description, *each.rubric] for each in criteria])
     fields: Mapping[str, str] = {"criterion": f"{names}#{described[:8]}"}
@@ -89,10 +97,7 @@ def start_run(
     """
     check_needs(judge, engine)
     check_prompts(judge, items, engine, store)
-    fingerprint = content_hash(
-        [[item.id, item.source.hash, item.system, item.response] for item in items]
-    )
-    run_id = store.start_run(signature, data, fingerprint, len(items))
+    run_id = store.start_run(signature, data, _fingerprint(items), len(items))
     # Items of one source together, whatever the order of the file: they share prompts.
     places: dict[str, int] = {}
     for item in items:
@@ -100,6 +105,15 @@ def start_run(
     order = sorted(range(len(items)), key=lambda i: places[items[i].source.hash])
     events = Runner(judge, engine, store, stopped=stopped).run(items[i] for i in order)
     return StartedRun(run_id, len(items), _stored(events, order, store, run_id))
+
+
+def _fingerprint(items: Iterable[Item]) -> str:
+    """Return a hash of what is judged, one item at a time."""
+    whole = hashlib.sha256()
+    for item in items:
+        content = [item.id, item.source.hash, item.system, item.response]
+        whole.update(content_hash(content).encode())
+    return whole.hexdigest()
 
 
 def _stored(

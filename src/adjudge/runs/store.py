@@ -17,9 +17,11 @@ from adjudge.schema import (
     Request,
     Signature,
     Status,
+    canonical_json,
     content_hash,
     reply_from_json,
     reply_to_json,
+    text_hash,
 )
 
 #: Marks a file as ours ("adju"), and how many seconds to wait for others who use it.
@@ -85,6 +87,8 @@ class Store:
 
     def __init__(self, path: str | Path = ":memory:") -> None:
         self.path = str(path)
+        self._engine: Mapping[str, str] | None = None
+        self._engine_text = ""
         if not self.path:
             raise StoreError("a store needs a name; leave the flag out for adjudge.db")
         try:
@@ -150,11 +154,17 @@ class Store:
                     raise
                 time.sleep(0.01)
 
+    def _key(self, engine: Mapping[str, str], request: Request) -> str:
+        """Return a reply's key; the engine's part is made once as long as it is the same."""
+        if self._engine is not engine:
+            self._engine, self._engine_text = engine, canonical_json(dict(engine))
+        return _reply_key(self._engine_text, request)
+
     # --- replies --------------------------------------------------------------------------------
 
     def reply(self, engine: Mapping[str, str], request: Request) -> Reply | None:
         """Return what the engine answered to this request before, or None."""
-        key = reply_key(engine, request)
+        key = self._key(engine, request)
         rows = self._execute("SELECT reply FROM replies WHERE key = ?", key)
         if not rows:
             return None
@@ -165,7 +175,7 @@ class Store:
 
     def save_reply(self, engine: Mapping[str, str], request: Request, reply: Reply) -> None:
         """Keep what the engine answered to this request."""
-        key = reply_key(engine, request)
+        key = self._key(engine, request)
         self._execute("INSERT OR REPLACE INTO replies VALUES (?, ?)", key, reply_to_json(reply))
 
     def n_replies(self) -> int:
@@ -242,7 +252,12 @@ class Store:
 
 def reply_key(engine: Mapping[str, str], request: Request) -> str:
     """Return the key of a reply: the engine's whole signature and the request's content."""
-    return content_hash([dict(engine), request.id])
+    return _reply_key(canonical_json(dict(engine)), request)
+
+
+def _reply_key(engine: str, request: Request) -> str:
+    """Return `reply_key` from the engine's signature as JSON: it is the hash of both in a list."""
+    return text_hash(f'[{engine},"{request.id}"]')
 
 
 def _judgment(fields: dict[str, Any]) -> Judgment:

@@ -274,6 +274,7 @@ def _vectors(prediction: Floats, gold: Floats, level: Level) -> tuple[Floats, Fl
     """Return the one group of pairs of a level other than "sample"."""
     if level == "pooled":
         return prediction.ravel(), gold.ravel()
+    prediction, gold = scaled(prediction), scaled(gold)  # sums must not overflow
     axis = 1 if level == "system" else 0
     judged = np.isfinite(prediction) & np.isfinite(gold)
     number = judged.sum(axis=axis)
@@ -303,7 +304,8 @@ def ranks(x: Floats) -> Floats:
 
 def scaled(x: Floats) -> Floats:
     """Return values below 1, by a power of 2: squares neither overflow nor lose digits."""
-    return np.asarray(np.ldexp(x, -int(np.frexp(np.abs(x).max(initial=0.0))[1])))
+    largest = np.abs(x).max(initial=0.0, where=~np.isnan(x))
+    return np.asarray(np.ldexp(x, -int(np.frexp(largest)[1])))
 
 
 def _pearson(x: Floats, y: Floats) -> float:

@@ -15,6 +15,7 @@ from adjudge.stats.correlation import (
     check_options,
     checked_matrices,
     level_correlation,
+    scaled,
 )
 from adjudge.stats.resampling import (
     Bools,
@@ -24,7 +25,7 @@ from adjudge.stats.resampling import (
 )
 
 Resample = Literal["sources", "systems", "both"]
-Permute = Literal["inputs", "systems", "both"]
+Permute = Literal["both", "inputs", "systems", "cells"]
 #: Differences this close count as equal: permutations sum the same numbers in another order.
 _SLACK = 1e-12
 
@@ -182,11 +183,15 @@ def permutation_test(
     """Return a paired permutation test of whether two judges correlate equally with gold.
 
     Null hypothesis: a and b correlate equally with gold, so that their scores, brought to one
-    scale, may be swapped. Both are z-scored over all cells that a, b and gold have in common
-    (the observed difference is of those cells too), then swapped by coin flips; two-sided
-    p = (1 + permutations at least as far from 0) / (1 + permutations). Deutsch, Dror and Roth
-    (2021), Perm-Inputs, Perm-Systems and Perm-Both. "both" flips every cell; the package nlpstats
-    combines a flip per system with one per source instead.
+    scale, may be swapped. Both are z-scored (at the level "sample" within each source, which its
+    correlations do not see; else over all cells) over the cells that a, b and gold have in
+    common, then swapped by coin flips; two-sided p = (1 + permutations at least as far from 0) /
+    (1 + permutations). What is swapped as a whole says what may vary by chance: "inputs" (the
+    column of a source) holds for other sources and these systems, "systems" (the row of a
+    system) for other systems and these sources; "both" is the larger of these two p-values.
+    Deutsch, Dror and Roth (2021), Perm-Inputs and Perm-Systems. Their Perm-Both swaps within
+    rows and columns at once, as "cells" does here: it rejects too often where a judge's skill
+    varies by source or it favours some systems, since that structure is swapped away.
 
     Parameters
     ----------
@@ -198,8 +203,7 @@ def permutation_test(
     n_resamples
         How many, from 1.
     permute
-        What is swapped as a whole: the column of a source ("inputs"), the row of a system
-        ("systems") or each cell ("both").
+        "both", "inputs", "systems" or "cells"; see above.
     coefficient, level, constant
         As in `correlation`.
 
@@ -215,27 +219,45 @@ def permutation_test(
 
     Examples
     --------
-    >>> gold = np.arange(20.0).reshape(5, 4)
+    >>> gold = np.arange(96.0).reshape(8, 12)
     >>> permutation_test(gold, -gold, gold, rng=np.random.default_rng(0), n_resamples=99)
-    PermutationTest(observed=2.0, p_value=0.01, n_effective=99, n_resamples=99)
+    PermutationTest(observed=2.0, p_value=0.02, n_effective=99, n_resamples=99)
     """
     a, b, gold = checked_matrices(a=a, b=b, gold=gold)
     check_options(coefficient=coefficient, level=level, constant=constant)
     _check_resamples(n_resamples, "permute", permute, get_args(Permute))
     common = np.isfinite(a) & np.isfinite(b) & np.isfinite(gold)
     gold = np.where(common, gold, np.nan)
-    judges = np.stack([_standardised(a, common), _standardised(b, common)])
+    judges = np.stack([_standardised(each, common, level) for each in (a, b)])
+    designs = ("inputs", "systems") if permute == "both" else (permute,)
+    options = coefficient, level, constant
+    tests = [_permuted(judges, gold, rng, n_resamples, each, options) for each in designs]
+    return max(tests, key=lambda test: (np.isnan(test.p_value), test.p_value))
+
+
+def _permuted(
+    judges: Floats,
+    gold: Floats,
+    rng: np.random.Generator,
+    n_resamples: int,
+    permute: str,
+    options: tuple[Coefficient, Level, Constant],
+) -> PermutationTest:
+    """Return the test of one design."""
     n_systems, n_sources = gold.shape
     flips = (1 if permute == "inputs" else n_systems, 1 if permute == "systems" else n_sources)
-
-    def differences(swaps: Bools) -> Floats:
-        return swapped_differences(judges, gold, swaps, coefficient, level, constant)
-
-    observed = float(differences(np.zeros((1, 1, 1), dtype=bool))[0])
+    observed = float(
+        swapped_differences(judges, gold, np.zeros((1, 1, 1), dtype=bool), *options)[0]
+    )
     step = chunk_size(gold)
     values = np.concatenate(
         [
-            differences(rng.integers(0, 2, (min(step, n_resamples - start), *flips), dtype=bool))
+            swapped_differences(
+                judges,
+                gold,
+                rng.integers(0, 2, (min(step, n_resamples - start), *flips), dtype=bool),
+                *options,
+            )
             for start in range(0, n_resamples, step)
         ]
     )
@@ -455,13 +477,24 @@ def _counts(n: int, n_resamples: int, rng: np.random.Generator | None) -> npt.ND
     return rng.multinomial(n, np.full(n, 1 / n), size=n_resamples)
 
 
-def _standardised(scores: Floats, common: Bools) -> Floats:
-    """Return z-scores over the common cells, NaN elsewhere; 0 where all are equal."""
-    z = np.full(scores.shape, np.nan)
-    cells = scores[common]
+def _standardised(scores: Floats, common: Bools, level: Level) -> Floats:
+    """Return z-scores over the common cells, of each source at the level "sample".
+
+    NaN elsewhere; 0 where all are equal.
+    """
+    cells = np.where(common, scores, np.nan)
+    if level != "sample":
+        return _z(cells)
+    return np.stack([_z(cells[:, source]) for source in range(scores.shape[1])], axis=1)
+
+
+def _z(values: Floats) -> Floats:
+    z = np.full(values.shape, np.nan)
+    there = np.isfinite(values)
+    cells = scaled(values[there])
     if cells.size and (cells == cells[0]).all():
-        z[common] = 0
+        z[there] = 0
     elif cells.size:
         # Rounded, so that judges that differ by an affine map stay tied cell by cell.
-        z[common] = np.round((cells - cells.mean()) / cells.std(), 12)
+        z[there] = np.round((cells - cells.mean()) / cells.std(), 12)
     return z

@@ -188,7 +188,7 @@ def test_an_option_without_name_or_equals_sign_is_told(option: str) -> None:
 
 
 def test_an_option_given_twice_is_told() -> None:
-    with pytest.raises(ConfigError, match="the option 'rungs' is given more than once"):
+    with pytest.raises(ConfigError, match="a judge's option 'rungs' is given more than once"):
         RunConfig(option=("rungs=5", "rungs =5")).options()
 
 

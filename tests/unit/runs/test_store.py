@@ -30,6 +30,7 @@ from adjudge.schema import (
     Signature,
     Status,
     Usage,
+    content_hash,
 )
 
 ENGINE = {"engine": "scripted", "model": "m"}
@@ -351,3 +352,8 @@ def test_a_closed_store_can_be_neither_written_nor_read() -> None:
     for use in uses:
         with pytest.raises(StoreError, match=":memory: cannot be used: "):
             use()
+
+
+def test_a_reply_is_found_under_the_hash_of_signature_and_request() -> None:
+    expected = content_hash([{"b": "2", "a": "1"}, GENERATE.id])
+    assert reply_key({"a": "1", "b": "2"}, GENERATE) == expected

@@ -142,8 +142,9 @@ def test_bootstrap_refuses() -> None:
 # Permutation test
 
 
-def zscores(x: Floats) -> Floats:
-    return np.asarray((x - x.mean()) / x.std())
+def zscores(x: Floats, level: str) -> Floats:
+    axis = 0 if level == "sample" else None
+    return np.asarray((x - x.mean(axis=axis)) / x.std(axis=axis))
 
 
 def statistic(x: Floats, gold: Floats, coefficient: str, level: str) -> float:
@@ -167,7 +168,7 @@ def statistic(x: Floats, gold: Floats, coefficient: str, level: str) -> float:
     ],
 )
 @pytest.mark.parametrize(
-    ("permute", "flips"), [("inputs", (1, 2)), ("systems", (4, 1)), ("both", (4, 2))]
+    ("permute", "flips"), [("inputs", (1, 2)), ("systems", (4, 1)), ("cells", (4, 2))]
 )
 def test_p_value_is_the_share_of_all_swaps(
     permute: Any, flips: tuple[int, int], coefficient: Any, level: Any
@@ -176,7 +177,7 @@ def test_p_value_is_the_share_of_all_swaps(
     gold = draw.permuted(np.tile([1.0, 2, 3, 4], (2, 1)), axis=1).T
     a = 10 * gold + draw.normal(scale=8, size=gold.shape)
     b = gold + draw.normal(scale=3, size=gold.shape)
-    x, y = zscores(a), zscores(b)
+    x, y = zscores(a, level), zscores(b, level)
     differences = []
     for flip in itertools.product([False, True], repeat=int(np.prod(flips))):
         swap = np.broadcast_to(np.reshape(flip, flips), gold.shape)
@@ -196,7 +197,7 @@ def test_p_value_is_the_share_of_all_swaps(
     assert abs(found.p_value - expected) <= 4.5 * np.sqrt(exact * (1 - exact) / n)
 
 
-@pytest.mark.parametrize("permute", ["inputs", "systems", "both"])
+@pytest.mark.parametrize("permute", ["inputs", "systems", "both", "cells"])
 @pytest.mark.parametrize("level", ["sample", "system"])
 def test_a_judge_and_its_affine_copy_do_not_differ(permute: Any, level: Any) -> None:
     a, gold = scores(6, 5)
@@ -222,8 +223,42 @@ def test_exchanging_the_judges_turns_the_sign_alone(coefficient: Any) -> None:
 def test_a_clear_difference_has_the_smallest_p_value() -> None:
     a, gold = scores(10, 20, noise=0.3)
     b = np.random.default_rng(5).normal(size=gold.shape)
-    found = permutation_test(a, b, gold, rng=rng(), n_resamples=499)
-    assert found.p_value == pytest.approx(1 / 500, abs=1e-12)
+    inputs, systems, both = (
+        permutation_test(a, b, gold, rng=rng(), n_resamples=499, permute=each).p_value
+        for each in ("inputs", "systems", "both")
+    )
+    assert inputs == pytest.approx(1 / 500, abs=1e-12)
+    assert inputs <= systems < 0.02
+    assert both >= inputs
+
+
+@pytest.mark.parametrize(
+    ("structure", "right", "wrong"), [("source", "inputs", "cells"), ("system", "systems", "cells")]
+)
+def test_structure_in_a_judge_is_no_difference_between_judges(
+    structure: str, right: Any, wrong: Any
+) -> None:
+    """Two judges of one kind, whose skill varies by source or who favour some systems."""
+    rejected = {right: 0, wrong: 0, "both": 0}
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        gold = draw.normal(size=(12, 30)) + draw.normal(size=(12, 1))
+        judges: list[Floats] = []
+        for _ in range(2):
+            noise = draw.normal(size=gold.shape)
+            if structure == "source":
+                skill = 0.5 + 0.5 * draw.normal(size=(1, 30))
+                judges.append(skill * gold + noise)
+            else:
+                judges.append(0.6 * gold + noise + draw.normal(size=(12, 1)))
+        for permute in rejected:
+            a, b = judges
+            found = permutation_test(a, b, gold, rng=draw, n_resamples=59, permute=permute)
+            rejected[permute] += found.p_value <= 0.1
+    # 6 of 60 expected at most: standard deviation 2.3.
+    assert rejected[right] <= 13
+    assert rejected["both"] <= rejected[right] + 2
+    assert rejected[wrong] > 13
 
 
 def test_equal_judges_are_rejected_as_often_as_alpha_says() -> None:
@@ -271,14 +306,14 @@ def test_undefined_differences() -> None:
 def test_undefined_permutations_are_counted() -> None:
     # Swapping one system of two makes both judges constant: half of all swaps.
     a, b, gold = [[1.0], [2.0]], [[2.0], [1.0]], [[1.0], [2.0]]
-    found = permutation_test(a, b, gold, rng=rng(), n_resamples=1000)
+    found = permutation_test(a, b, gold, rng=rng(), n_resamples=1000, permute="cells")
     assert (found.observed, found.p_value, found.n_resamples) == (2, 1, 1000)
     assert abs(found.n_effective - 500) < 5 * np.sqrt(250)
 
 
 def test_permutation_test_refuses() -> None:
     x, y = scores(4, 3)
-    with pytest.raises(ValueError, match="permute is 'sources'; it must be one of inputs"):
+    with pytest.raises(ValueError, match="permute is 'sources'; it must be one of both, inputs"):
         permutation_test(x, x, y, rng=rng(), permute="sources")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"a has the shape \(4, 3\) and b \(3, 3\)"):
         permutation_test(x, x[1:], y, rng=rng())

@@ -1,0 +1,175 @@
+"""`adjudge ablate`: the rows of a paper's table, run again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import typer
+from rich.console import Console
+
+from adjudge.cli.options import configured
+from adjudge.cli.progress import finished, interruptible
+from adjudge.cli.report import print_lines
+from adjudge.errors import ConfigError
+from adjudge.runs.config import AblateConfig, named_values
+
+if TYPE_CHECKING:
+    from adjudge.benchmarks.base import Benchmark, RatedResponse
+    from adjudge.engines.base import Engine
+    from adjudge.experiments.ablate import AblationResult, Preset, Task
+    from adjudge.experiments.bench import BenchRow
+    from adjudge.runs.store import Store
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    argument = ("bench", "A benchmark that the table has")
+    doc = "Run the rows of a paper's table again, and print them beside the printed figures."
+    app.command("ablate")(configured(ablate, AblateConfig, argument=argument, doc=doc))
+
+
+def ablate(config: AblateConfig, bench: str) -> None:
+    """Run what can be run of a table."""
+    from adjudge.benchmarks.base import find_benchmark
+    from adjudge.benchmarks.files import read_benchmark
+    from adjudge.experiments.ablate import AblationResult, load_preset, plan_tasks
+    from adjudge.experiments.bench import select
+    from adjudge.reports.ablations import ablation_report
+    from adjudge.reports.grid import check_style
+    from adjudge.runs.store import Store
+
+    check_style(config.format)
+    preset = load_preset(config.preset)
+    models = named_values(config.model, what="a model")
+    if not models:
+        raise ConfigError("name a model: --model mine=model.gguf, or --model llama3=MODEL")
+    tasks = plan_tasks(preset, bench, list(models))
+    benchmark, criteria = find_benchmark(bench), _criteria(config, preset, bench)
+    rows = select(
+        cast("Sequence[RatedResponse]", read_benchmark(benchmark)),
+        limit_sources=config.limit_sources,
+        seed=config.seed,
+    )
+    console = Console(stderr=True)
+    results: dict[int, AblationResult] = {}
+    order = sorted(range(len(tasks)), key=lambda i: (tasks[i].model, tasks[i].ladder_model))
+    with interruptible() as stop, Store(config.store) as store, _Engines(models) as engines:
+        for i in order:
+            if tasks[i].why_not:
+                results[i] = AblationResult(tasks[i])
+                continue
+            print_lines(console, [f"{tasks[i].label}: {tasks[i].model}"])
+            engine = engines.load(tasks[i])
+            results[i] = _run(config, tasks[i], benchmark, criteria, rows, engine, store, stop)
+    print(
+        ablation_report(preset, bench, criteria, [results[i] for i in range(len(tasks))],
+                        config.format)
+    )  # fmt: skip
+    if config.format == "text":
+        sources = config.limit_sources or "all"
+        print_lines(Console(), [f"{preset.title}: {preset.source}", *filter(None, [preset.note])])
+        print(
+            f"preset:{preset.name}|benchmark:{bench}|sources:{sources}|coefficient:spearman"
+            f"|level:sample|constant:skip|seed:{config.seed}; each row's run is in {config.store}"
+        )
+
+
+class _Engines:
+    """The engines of the tasks, one loaded at a time."""
+
+    def __init__(self, references: dict[str, str]) -> None:
+        self._references = references
+        self._key: tuple[str, str] = ("", "")
+        self._engine: Engine | None = None
+
+    def __enter__(self) -> _Engines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._engine is not None:
+            self._engine.close()
+
+    def load(self, task: Task) -> Engine:
+        """Return the engine of a task."""
+        from adjudge import api
+
+        key = task.model, task.ladder_model
+        if self._engine is None or key != self._key:
+            self.__exit__()
+            writer = self._references[task.ladder_model] if task.ladder_model else None
+            self._engine = api.load_engine(self._references[task.model], ladder_model=writer)
+            self._key = key
+        return self._engine
+
+
+def _criteria(config: AblateConfig, preset: Preset, bench: str) -> list[str]:
+    """Return the table's criteria that were asked for."""
+    from adjudge.registry import unknown_name
+
+    known = preset.benchmarks[bench]
+    for name in config.criterion:
+        if name not in known:
+            raise unknown_name(f"criterion of {preset.name}", name, known)
+    return [name for name in known if name in config.criterion or not config.criterion]
+
+
+def _run(
+    config: AblateConfig,
+    task: Task,
+    benchmark: Benchmark,
+    criteria: Sequence[str],
+    rows: Sequence[RatedResponse],
+    engine: Engine,
+    store: Store,
+    stop: Any,
+) -> AblationResult:
+    """Run all trials of a task, and return what came out."""
+    import numpy as np
+
+    from adjudge import api
+    from adjudge.experiments.ablate import combine
+    from adjudge.experiments.bench import bench_gold, bench_items, judged_scores, rate_scores
+    from adjudge.runs.plan import run_cost
+    from adjudge.runs.start import run_signature, start_run
+
+    items = bench_items(rows, api.load_criteria(criteria, benchmark.task))
+    trials: list[list[BenchRow]] = []
+    costs: list[tuple[int | None, ...]] = []
+    for trial in range(task.row.trials):
+        options = named_values(config.option, what="an option") | dict(task.row.options)
+        if task.row.trials > 1:
+            options["trial"] = str(trial)
+        method = api.judge_method(
+            task.row.judge,
+            task=benchmark.task,
+            seed=config.seed,
+            prompts=config.prompts or None,
+            options=options,
+        )
+        signature = run_signature(
+            method,
+            list(dict.fromkeys(item.criterion for item in items)),
+            engine,
+            benchmark=benchmark.name,
+            sources=str(config.limit_sources or "all"),
+        )
+        begun = start_run(
+            method, engine, items, store,
+            signature=signature, data=benchmark.name, stopped=stop.is_set,
+        )  # fmt: skip
+        finished(begun, Console(stderr=True), config.store)
+        judgments = list(store.judgments(begun.id))
+        trials.append(
+            rate_scores(
+                judged_scores(judgments),
+                bench_gold(rows, criteria),
+                rng=np.random.default_rng(config.seed),
+                level="sample",
+                n_resamples=1,
+                judgments=judgments,
+            )
+        )
+        if not costs:
+            costs.append(tuple(run_cost(method, items, engine, store)))
+    return combine(task, trials, costs)

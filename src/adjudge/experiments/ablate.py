@@ -1,0 +1,229 @@
+"""The tables of a paper run again: its rows, what can be run of them, and what comes out."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from statistics import stdev
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjudge import registry
+from adjudge.errors import ConfigError
+from adjudge.experiments.bench import BenchRow
+from adjudge.experiments.correlate import COEFFICIENTS
+from adjudge.registry import unknown_name
+
+SPEARMAN = COEFFICIENTS.index("spearman")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AblationRow:
+    """A row of a paper's table.
+
+    Attributes
+    ----------
+    label, judge, options
+        What it is called, and the judge that repeats it.
+    model, ladder_model
+        Which models it is of, by their names in the preset; empty: any.
+    only
+        The one model that it can be of, where that is not a model to choose.
+    trials
+        How often a sampled row is drawn.
+    printed
+        By benchmark and model: the figures in the paper, by criterion and their average, or the
+        average alone.
+    printed_sd
+        The printed standard deviation over trials; 0 where there is none.
+    """
+
+    label: str
+    judge: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    ladder_model: str = ""
+    only: str = ""
+    trials: int = 1
+    printed: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    printed_sd: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A paper's table: its rows, the models in it, and the criteria by benchmark.
+
+    `aliases` names benchmarks that show the figures of another.
+    """
+
+    name: str
+    title: str
+    source: str
+    models: Mapping[str, str]
+    benchmarks: Mapping[str, Sequence[str]]
+    rows: tuple[AblationRow, ...]
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    def printed(self, row: AblationRow, bench: str) -> Mapping[str, Sequence[float]]:
+        """Return the printed figures of a row for a benchmark, by model."""
+        return row.printed.get(self.aliases.get(bench, bench), {})
+
+
+class Task(NamedTuple):
+    """A row to run with a model, and perhaps another one for the ladders.
+
+    `why_not` says why it cannot be run; it is then empty of models.
+    """
+
+    row: AblationRow
+    label: str
+    model: str
+    ladder_model: str
+    why_not: str
+
+
+class AblationResult(NamedTuple):
+    """What came out of a task.
+
+    Attributes
+    ----------
+    task
+        What was run, or why it was not.
+    by_criterion
+        Spearman correlations in the order of the criteria, the mean over trials.
+    average
+        Their mean.
+    sd
+        Standard deviation of the average over trials; NaN for a single one.
+    kept, total
+        Groups that could be correlated, over all criteria.
+    n_failed
+        Items without a score, over all criteria and trials.
+    total_tokens, unique_tokens, written_tokens
+        Prompt tokens of all its requests, the edges of their prefix tree, and tokens written;
+        None where the engine cannot tell.
+    """
+
+    task: Task
+    by_criterion: tuple[float, ...] = ()
+    average: float = float("nan")
+    sd: float = float("nan")
+    kept: int = 0
+    total: int = 0
+    n_failed: int = 0
+    total_tokens: int | None = None
+    unique_tokens: int | None = None
+    written_tokens: int | None = None
+
+
+def presets() -> list[str]:
+    """Return the names of all presets."""
+    folder = files("adjudge.experiments") / "data"
+    names = (place.name for place in folder.iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+
+
+def load_preset(name: str) -> Preset:
+    """Return a preset by name.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of that name; the message lists the nearest.
+    """
+    if name not in presets():
+        raise unknown_name("preset", name, presets())
+    place = files("adjudge.experiments") / "data" / f"{name}.toml"
+    table: dict[str, Any] = tomllib.loads(place.read_text("utf-8"))
+    table["rows"] = tuple(AblationRow(**row) for row in table["rows"])
+    return Preset(name=name, **table)
+
+
+def plan_tasks(preset: Preset, bench: str, models: Sequence[str]) -> list[Task]:
+    """Return the rows of a preset with the models that are given, and why others cannot be run.
+
+    A row of any model is run with each. A row of certain ones is run if they are given; with
+    others given, rows of the same kind are added for them.
+
+    Parameters
+    ----------
+    preset, bench
+        The table, and the benchmark to run it on.
+    models
+        Names of the given models; those that the preset knows stand for the paper's.
+
+    Raises
+    ------
+    ConfigError
+        If the preset is not of the benchmark.
+    """
+    if bench not in preset.benchmarks:
+        raise unknown_name(f"benchmark of {preset.name}", bench, preset.benchmarks)
+    tasks: list[Task] = []
+    for row in preset.rows:
+        if row.judge not in registry.judges.targets():
+            tasks.append(Task(row, row.label, "", "", f"there is no judge {row.judge!r}"))
+        elif row.only:
+            tasks.append(Task(row, row.label, "", "", f"needs the model {row.only}"))
+        elif not row.model:
+            tasks += [Task(row, row.label, model, "", "") for model in models]
+        elif lacking := [
+            preset.models.get(each, each)
+            for each in dict.fromkeys((row.model, row.ladder_model))
+            if each and each not in models
+        ]:
+            tasks.append(Task(row, row.label, "", "", f"needs {' and '.join(lacking)}"))
+        else:
+            writer = "" if row.ladder_model == row.model else row.ladder_model
+            tasks.append(Task(row, row.label, row.model, writer, ""))
+    own = [name for name in models if name not in preset.models]
+    if any(row.model for row in preset.rows):
+        tasks += _own_pairs(own)
+    return tasks
+
+
+def _own_pairs(models: Sequence[str]) -> list[Task]:
+    """Return a row for each way in which two of the user's models can share the work."""
+    found = []
+    for model in models:
+        row = AblationRow(label=f"Direct, {model}", judge="direct")
+        found.append(Task(row, row.label, model, "", ""))
+        for writer in models:
+            row = AblationRow(label=f"{model} predicts, {writer} writes", judge="ladder")
+            other = "" if writer == model else writer
+            found.append(Task(row, row.label, model, other, ""))
+    return found
+
+
+def combine(
+    task: Task, trials: Sequence[Sequence[BenchRow]], tokens: Sequence[tuple[int | None, ...]]
+) -> AblationResult:
+    """Return the result of a task from its trials' rows and token counts.
+
+    Raises
+    ------
+    ConfigError
+        If there is no trial.
+    """
+    if not trials:
+        raise ConfigError("there is no trial to combine")
+    values = np.array([[row.found.correlations[SPEARMAN].value for row in rows] for rows in trials])
+    means = [float(each) for each in values.mean(axis=1)]
+    first = [row.found.correlations[SPEARMAN] for row in trials[0]]
+    total, unique, written = tokens[0]
+    return AblationResult(
+        task,
+        tuple(values.mean(axis=0).tolist()),
+        float(np.mean(means)),
+        stdev(means) if len(means) > 1 else float("nan"),
+        sum(each.kept for each in first),
+        sum(each.total for each in first),
+        sum(sum(row.failures.values()) for rows in trials for row in rows),
+        total,
+        unique,
+        written,
+    )
