@@ -23,9 +23,10 @@ def file_hash(path: Path) -> str:
     stat, memory = path.stat(), cache_folder() / "hashes.json"
     key = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}"
     try:
-        known: dict[str, str] = json.loads(memory.read_text())
+        read = json.loads(memory.read_text())
     except (OSError, ValueError):
-        known = {}
+        read = None
+    known: dict[str, str] = read if isinstance(read, dict) else {}
     if key not in known:
         known[key] = sha256_of(path)
         _write_memory(memory, known)

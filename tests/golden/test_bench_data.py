@@ -56,8 +56,7 @@ def test_auto_j_in_one_order(run: Run, adjudge_data: Path, tmp_path: Path) -> No
     plain = next(
         each for each in found if (each["convention"], each["ties"]) == ("plain", "counted")
     )
-    assert plain["accuracy"].startswith(f"{835 / 1392:.3f} [")
-    assert f"{835 / 1392:.4f}" == "0.5999"
+    assert round(float(plain["accuracy"]), 4) == 0.5999
     assert (plain["kept/total"], plain["gold ties"], plain["judge ties"]) == (
         "1392/1392",
         "373",
@@ -97,7 +96,7 @@ def test_llmbar_gpt4(
     mean = next(
         each for each in found if (each["convention"], each["ties"]) == ("llmbar", "counted")
     )
-    assert float(mean["accuracy"].split()[0]) == pytest.approx(accuracy, abs=5e-4)
+    assert float(mean["accuracy"]) == pytest.approx(accuracy, abs=5e-4)
     assert float(mean["orders agree"]) == pytest.approx(agreement, abs=5e-4)
 
 
@@ -152,4 +151,4 @@ def test_gpt4_as_a_judge_of_vicuna_bench(run: Run, tmp_path: Path) -> None:
     )
     (row,) = found
     assert (row["n"], row["kept/total"]) == ("320", "1/1")
-    assert float(row["pearson"].split()[0]) > 0.9
+    assert float(row["pearson"]) > 0.9

@@ -205,7 +205,7 @@ def _record(path: Path) -> Path:
 def _recorded(path: Path) -> str:
     """Return the hash of a file given by hand; empty where none was recorded."""
     record = _record(path)
-    return record.read_text("utf-8").strip() if record.is_file() else ""
+    return record.read_text("utf-8", "replace").strip() if record.is_file() else ""
 
 
 # --- files given by hand, and copies ------------------------------------------------------------
@@ -222,8 +222,9 @@ def _assigned(benchmark: Benchmark, by_hand: Sequence[Path]) -> dict[DataFile, P
     all_of_them = ", ".join(file.path for file in benchmark.files)
     only = ", ".join(file.path for file in unchecked)
     raise ConfigError(
-        f"{len(by_hand)} files were given for the benchmark {benchmark.name!r}; give one for each "
-        f"of {all_of_them}, in this order" + (f", or only {only}" if only else "")
+        f"{len(by_hand)} of the files of {benchmark.name!r} given; give one for each of "
+        f"{all_of_them}, in this order"
+        + (f", or only {only}" if only and len(unchecked) < len(benchmark.files) else "")
     )
 
 

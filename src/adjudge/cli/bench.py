@@ -52,6 +52,10 @@ def run(config: BenchConfig, bench: str) -> None:
     from adjudge.experiments.bench import select
 
     benchmark = find_benchmark(bench)
+    if config.scores and (config.out or config.judge != "ladder"):
+        raise ConfigError("--scores measures a file: drop --judge and --out, they do nothing then")
+    if config.by_group and benchmark.kind != "pairs":
+        raise ConfigError(f"{bench} has no pairs: --by-group is for those; see --group")
     if config.resamples < 1:
         raise ConfigError(f"resamples must be 1 or more, not {config.resamples}")
     level, constant = checked(config.level or benchmark.level, config.constant, config.format)
@@ -82,16 +86,19 @@ def _run_pairs(config: BenchConfig, benchmark: Benchmark, rows: Sequence[RatedPa
             f"{benchmark.name} has pairs, which the judge {config.judge!r} cannot compare; give "
             "verdicts that are there already: --scores FILE with columns id and verdict"
         )
+    verdicts = read_verdicts(config.scores)
     found = rate_verdicts(
-        read_verdicts(config.scores),
+        verdicts,
         rows,
         rng=np.random.default_rng(config.seed),
         by_group=config.by_group,
         n_resamples=config.resamples,
     )
     print(accuracy_report(found, config.format))
+    if stray := {each.id for each in verdicts}.difference(row.id for row in rows):
+        print(f"{len(stray)} verdicts join no pair, such as {min(stray)!r}", file=sys.stderr)
     if config.format == "text":
-        signature = Signature({"verdicts": config.scores} | _chosen(config, benchmark))
+        signature = Signature({"verdicts": _hashed(config.scores)} | _chosen(config, benchmark))
         print_lines(
             Console(),
             [
@@ -118,11 +125,17 @@ def _run_scores(
     from adjudge.schema import Signature
 
     judgments: Sequence[Judgment] = ()
-    signature = Signature({"scores": config.scores} | _chosen(config, benchmark))
     after: list[str] = []
     if config.scores:
         scores = read_scores(config.scores, "score")
-        named = {row.criterion for row in scores} - {""}
+        signature = Signature(
+            {"scores": _hashed(config.scores)}
+            | _chosen(config, benchmark)
+            | {"seed": str(config.seed)}
+        )
+        if wanted := _chosen_criteria(config, benchmark) if config.criterion else []:
+            scores = [row for row in scores if row.criterion in ("", *wanted)]
+        named = set(wanted) or {row.criterion for row in scores} - {""}
         criteria = [name for name in gold_names(rows) if not named or name in named]
     else:
         signature, judgments, after = _judged(config, benchmark, rows)
@@ -208,6 +221,15 @@ def _judged(
         write_rows(config.out, map(score_row, judgments))
         after.append(f"scores: {config.out}")
     return signature, judgments, after
+
+
+def _hashed(path: str) -> str:
+    """Return a file's name with the beginning of its hash, for the signature."""
+    from pathlib import Path
+
+    from adjudge.cache import sha256_of
+
+    return f"{path}#{sha256_of(Path(path))[:8]}"
 
 
 def _chosen(config: BenchConfig, benchmark: Benchmark) -> dict[str, str]:

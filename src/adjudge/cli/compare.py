@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from adjudge.benchmarks.base import RatedPair, RatedResponse
     from adjudge.formats.scores import ScoreRow
     from adjudge.stats.correlation import Coefficient, Constant, Level
+    from adjudge.stats.inference import Permute
     from adjudge.stats.pairwise import Convention
 
 
@@ -43,6 +44,9 @@ def compare(
     constant: Annotated[
         str, typer.Option(help="Groups without an order: skip, zero or one")
     ] = "skip",
+    permute: Annotated[
+        str, typer.Option(help="What chance may vary: both, inputs, systems or cells")
+    ] = "both",
     permutations: Annotated[int, typer.Option(help="Of each test", min=1)] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the permutations", min=0)] = 0,
     format: Annotated[  # noqa: A002 - the flag's name
@@ -60,8 +64,11 @@ def compare(
     from adjudge.reports.bench import difference_report
     from adjudge.reports.grid import check_style
     from adjudge.stats.correlation import Coefficient, Constant, Level
+    from adjudge.stats.inference import Permute
     from adjudge.stats.pairwise import Convention
 
+    if repeated := [each for each in judges if judges.count(each) > 1]:
+        raise ConfigError(f"{repeated[0]} is given more than once")
     judged = [_judged(each, store) for each in judges]
     benchmark = find_benchmark(_benchmark(judged, bench))
     level = level or benchmark.level
@@ -70,6 +77,7 @@ def compare(
         ("convention", convention, Convention),
         ("level", level, Level),
         ("policy for constant groups", constant, Constant),
+        ("way to permute", permute, Permute),
     ):
         _check(what, value, get_args(kind))
     check_style(format)
@@ -78,6 +86,10 @@ def compare(
     rng = np.random.default_rng(seed)
     rows = read_benchmark(benchmark)
     if benchmark.kind == "pairs":
+        if runs := [each.name for each in judged if not each.file]:
+            raise ConfigError(
+                f"{benchmark.name} has pairs, {runs[0]} is a run of scores: give files of verdicts"
+            )
         found = compare_verdicts(
             {each.name: read_verdicts(each.file) for each in judged},
             cast("Sequence[RatedPair]", rows),
@@ -95,9 +107,10 @@ def compare(
             coefficient=cast("Coefficient", coefficient),
             level=cast("Level", level),
             constant=cast("Constant", constant),
+            permute=cast("Permute", permute),
             n_resamples=permutations,
         )
-        settings = f"coefficient:{coefficient}|level:{level}|constant:{constant}"
+        settings = f"coefficient:{coefficient}|level:{level}|constant:{constant}|permute:{permute}"
     print(difference_report(found, format))
     if format == "text":
         print(f"benchmark:{benchmark.name}|{settings}|permutations:{permutations}|seed:{seed}")
@@ -112,8 +125,19 @@ def _judged(reference: str, store: str) -> _Judged:
     if Path(reference).suffix.lower() in SUFFIXES:
         return _Judged(Path(reference).stem, "", reference, ())
     place, colon, run = reference.rpartition(":")
-    with open_store(place if colon else store) as opened:
+    place = place if colon else store
+    if not (run and Path(place).is_file()):
+        raise ConfigError(
+            f"{reference!r} is neither a file of scores ({', '.join(SUFFIXES)}) nor a run in the "
+            f"store {place!r}; give ID with --store, or STORE.db:ID"
+        )
+    with open_store(place) as opened:
         found = opened.find_run(run)
+        if found.n_judged < found.n_items:
+            raise ConfigError(
+                f"the run {found.id} has {found.n_judged} of {found.n_items} judgments: run its "
+                "command again to finish it"
+            )
         scores = judged_scores(opened.judgments(found.id))
     fields = found.signature.fields
     name = f"{fields.get('judge', 'run')}:{found.id[:8]}"

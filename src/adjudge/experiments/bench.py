@@ -40,7 +40,7 @@ class BenchRow(NamedTuple):
     coverage
         Mean coverage of the judgments, in [0, 1]; None where none is known.
     failures
-        Judgments without a score, by status.
+        Judgments without a score, by status; of a file, ``no_score``.
     """
 
     found: CriterionCorrelation
@@ -51,7 +51,8 @@ class BenchRow(NamedTuple):
 class AccuracyRow(NamedTuple):
     """How often a judge of pairs agreed with gold in a group, under one convention.
 
-    `group` is empty for all pairs; `ties` says whether ties were counted.
+    `group` is empty for all pairs; `ties` says whether ties were counted; `n_missing` pairs have
+    no verdict, and count as unreadable ones do.
     """
 
     group: str
@@ -59,6 +60,7 @@ class AccuracyRow(NamedTuple):
     ties: bool
     accuracy: Accuracy
     interval: Interval
+    n_missing: int = 0
 
 
 class AxisPair(NamedTuple):
@@ -198,6 +200,9 @@ def rate_scores(
     DataError
         If no score joins gold.
     """
+    if not gold:
+        said = ", ".join(sorted({row.criterion for row in scores})) or "no criterion"
+        raise DataError(f"the scores are by {said}, which the benchmark was not rated by")
     places = {(row.id, row.criterion): row for row in gold}
     bare = {row.id: row for row in gold}
     placed = []
@@ -214,6 +219,8 @@ def rate_scores(
         failures = Counter(
             judgment.status.value for judgment in ours if judgment.status is not Status.OK
         )
+        if not judgments and each.n_without_score:
+            failures["no_score"] = each.n_without_score
         rows.append(BenchRow(each, fmean(coverages) if coverages else None, failures))
     return rows
 
@@ -256,6 +263,8 @@ def rate_verdicts(
         If no verdict joins a pair.
     """
     said, gold = aligned_verdicts(verdicts, rows), np.array([row.gold for row in rows])
+    given = {row.id for row in verdicts}
+    missing = np.array([row.id not in given for row in rows])
     names = np.array([row.group for row in rows])
     groups = ["", *(dict.fromkeys(names) if by_group else ())]
     found = []
@@ -264,11 +273,14 @@ def rate_verdicts(
         for convention in conventions(said):
             for ties in (True, False):
                 first, swapped = (None if each is None else each[taken] for each in said)
-                given = {"convention": convention, "swapped": swapped, "ties": ties}
-                accuracy = pairwise_accuracy(first, gold[taken], **given)  # type: ignore[arg-type]
-                marks = pairwise_marks(first, gold[taken], **given)  # type: ignore[arg-type]
+                options = {"convention": convention, "swapped": swapped, "ties": ties}
+                accuracy = pairwise_accuracy(first, gold[taken], **options)  # type: ignore[arg-type]
+                marks = pairwise_marks(first, gold[taken], **options)  # type: ignore[arg-type]
                 interval = mean_interval(marks, rng=rng, n_resamples=n_resamples)
-                found.append(AccuracyRow(str(group), convention, ties, accuracy, interval))
+                n_missing = int(missing[taken].sum())
+                found.append(
+                    AccuracyRow(str(group), convention, ties, accuracy, interval, n_missing)
+                )
     return found
 
 

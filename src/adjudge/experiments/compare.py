@@ -13,9 +13,8 @@ from adjudge.errors import ConfigError, DataError
 from adjudge.experiments.bench import aligned_verdicts, conventions, layout
 from adjudge.formats.scores import ScoreRow
 from adjudge.formats.verdicts import VerdictRow
-from adjudge.registry import unknown_name
 from adjudge.stats.correlation import Coefficient, Constant, Level, correlation, pearson_r
-from adjudge.stats.inference import holm, paired_mean_test, permutation_test, williams_test
+from adjudge.stats.inference import Permute, holm, paired_mean_test, permutation_test, williams_test
 from adjudge.stats.pairwise import Convention, pairwise_marks
 
 
@@ -36,7 +35,7 @@ class Difference(NamedTuple):
         Of the paired permutation test; corrected (Holm) over the pairs of judges of the
         criterion.
     p_williams
-        Of Williams' test on Pearson's correlation over all items; NaN for pairs.
+        Of Williams' test, which is of Pearson's correlation over all items: NaN for any other.
     """
 
     criterion: str
@@ -63,6 +62,7 @@ def compare_scores(
     coefficient: Coefficient = "spearman",
     level: Level = "sample",
     constant: Constant = "skip",
+    permute: Permute = "both",
     n_resamples: int = 10_000,
 ) -> list[Difference]:
     """Return every pair of judges by every criterion of gold that both have scores for.
@@ -73,8 +73,8 @@ def compare_scores(
         Name -> scores, joined with gold on id and criterion.
     gold
         A benchmark's gold.
-    rng, n_resamples
-        For the permutation tests of cells.
+    rng, permute, n_resamples
+        For the permutation tests; see `adjudge.stats.inference.permutation_test`.
     coefficient, level, constant
         See `adjudge.stats.correlation.correlation`.
 
@@ -83,10 +83,11 @@ def compare_scores(
     ConfigError
         If there are fewer than two judges.
     DataError
-        If two judges share no criterion, or no item.
+        If a judge has no score for an item and criterion of gold, or no two have the same.
     """
     _check_judges(judges)
     names = list(dict.fromkeys(row.criterion for row in gold))
+    _check_joins(judges, gold, names)
     found: list[Difference] = []
     for criterion in names:
         theirs = [row for row in gold if row.criterion == criterion]
@@ -103,13 +104,22 @@ def compare_scores(
             common = np.isfinite(a) & np.isfinite(b) & np.isfinite(truth)
             a, b, kept = (np.where(common, each, np.nan) for each in (a, b, truth))
             options = {"coefficient": coefficient, "level": level, "constant": constant}
-            test = permutation_test(a, b, kept, rng=rng, n_resamples=n_resamples, **options)  # type: ignore[arg-type]
+            test = permutation_test(
+                a,
+                b,
+                kept,
+                rng=rng,
+                n_resamples=n_resamples,
+                permute=permute,
+                **options,  # type: ignore[arg-type]
+            )
+            pooled = (level, coefficient) == ("pooled", "pearson")
             values = [correlation(each, kept, **options).value for each in (a, b)]  # type: ignore[arg-type]
             n = int(common.sum())
             rows.append(
                 Difference(
                     criterion, one, other, values[0], values[1], n, test.p_value, np.nan,
-                    _williams(a[common], b[common], truth[common]),
+                    _williams(a[common], b[common], truth[common]) if pooled else np.nan,
                 )
             )  # fmt: skip
         found += _corrected(rows)
@@ -155,8 +165,14 @@ def compare_verdicts(
     for name, verdicts in judges.items():
         said = aligned_verdicts(verdicts, rows)
         if convention not in conventions(said):
-            raise unknown_name(f"convention for {name}", convention, conventions(said))
-        marks[name] = pairwise_marks(said[0], gold, convention=convention, swapped=said[1])
+            raise ConfigError(
+                f"the convention {convention!r} takes verdicts in both orders; {name} has no "
+                "verdict_swapped"
+            )
+        given = {each.id for each in verdicts}
+        there = np.array([row.id in given for row in rows])
+        right = pairwise_marks(said[0], gold, convention=convention, swapped=said[1])
+        marks[name] = np.where(there, right, np.nan)
     found = []
     for one, other in combinations(marks, 2):
         common = ~np.isnan(marks[one] + marks[other])
@@ -169,6 +185,25 @@ def compare_verdicts(
             )
         )
     return _corrected(found)
+
+
+def _check_joins(
+    judges: Mapping[str, Sequence[ScoreRow]], gold: Sequence[ScoreRow], names: Sequence[str]
+) -> None:
+    """Raise DataError if a judge's scores join no gold, or do not say their criterion."""
+    wanted = {(row.id, row.criterion) for row in gold}
+    for name, scores in judges.items():
+        if any(not row.criterion for row in scores) and len(names) > 1:
+            raise DataError(
+                f"the scores of {name} name no criterion, gold has {', '.join(names)}: add a "
+                "column criterion"
+            )
+        if not any((row.id, row.criterion or names[0]) in wanted for row in scores):
+            shown = f", such as {scores[0].id!r} by {scores[0].criterion!r}" if scores else ""
+            raise DataError(
+                f"no score of {name} joins the benchmark: it has {len(scores)}{shown}; gold is by "
+                f"{', '.join(names)}, such as of {gold[0].id!r}"
+            )
 
 
 def _check_judges(judges: Mapping[str, object]) -> None:

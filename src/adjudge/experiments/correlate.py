@@ -92,13 +92,13 @@ def correlate(
         ours = {row.id: row for row in scores if row.criterion == criterion}
         wanted = {criterion, ""} if criterion else only
         theirs = {row.id: row for row in gold if row.criterion in wanted}
-        joined = [_joined(ours[key], theirs[key]) for key in ours if key in theirs]
+        joined = _joined([(ours[key], theirs[key]) for key in ours if key in theirs])
         prediction, reference = _matrices(joined)
         options = {"level": level, "constant": constant}
         results.append(
             CriterionCorrelation(
                 criterion=criterion,
-                n=sum(np.isfinite(a) and np.isfinite(b) for _, _, a, b in joined),
+                n=sum(bool(np.isfinite(a) and np.isfinite(b)) for _, _, a, b in joined),
                 n_without_score=sum(bool(np.isnan(a)) for _, _, a, _ in joined),
                 n_without_gold=sum(bool(np.isnan(b)) for _, _, _, b in joined),
                 n_only_scores=len(ours) - len(joined),
@@ -130,15 +130,29 @@ def correlate(
     return results
 
 
-def _joined(ours: ScoreRow, theirs: ScoreRow) -> tuple[str, str, float, float]:
-    """Return source, system, score and gold of an item."""
-    source, system = ours.source_id or theirs.source_id, ours.system or theirs.system
-    if not (source and system):
-        raise DataError(
-            f"{ours.id!r} has no source_id or no system, in neither file: correlations need "
-            "to know which responses answer the same source and what wrote them"
-        )
-    return source, system, ours.value, theirs.value
+def _joined(pairs: Sequence[tuple[ScoreRow, ScoreRow]]) -> list[tuple[str, str, float, float]]:
+    """Return source, system, score and gold of the items that are in both files.
+
+    Sources are those of the one file that names them all, systems likewise: names of two files
+    must not be mixed.
+    """
+    places = []
+    for field in ("source_id", "system"):
+        for which in (0, 1):
+            names = [getattr(pair[which], field) for pair in pairs]
+            if all(names):
+                break
+        else:
+            lacking = next(ours.id for ours, _ in pairs if not getattr(ours, field))
+            raise DataError(
+                f"{lacking!r} has no {field}, and neither file has it for all items: correlations "
+                "need to know which responses answer the same source and what wrote them"
+            )
+        places.append(names)
+    return [
+        (source, system, ours.value, theirs.value)
+        for source, system, (ours, theirs) in zip(*places, pairs, strict=True)
+    ]
 
 
 def _matrices(

@@ -122,9 +122,12 @@ def _number(value: object, path: str | Path, line: int, field: str) -> float:
     if value is None:
         return math.nan
     try:
-        number = float(str(value) if isinstance(value, bool) else value)  # type: ignore[arg-type]
+        if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+            raise ValueError("reads as a number in Python alone")
+        number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{value!r} is no number", path=path, line=line, field=field) from error
+        shown = repr(value) if len(str(value)) < 50 else f"{str(value)[:50]!r}..."
+        raise DataError(f"{shown} is no number", path=path, line=line, field=field) from error
     if math.isinf(number):
         raise DataError("the number is infinite", path=path, line=line, field=field)
     return number

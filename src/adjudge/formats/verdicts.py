@@ -73,6 +73,8 @@ def _verdict(value: Any, path: str | Path, line: int, field: str) -> float:
     if value is None:
         return math.nan
     said = str(value).strip().casefold()
+    if said in ("", "null"):
+        return math.nan
     if said not in VERDICTS:
         raise DataError(
             f"{value!r} is no verdict: it must be A, B, tie or null",

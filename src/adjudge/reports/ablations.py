@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from adjudge.experiments.ablate import AblationResult, Preset
-from adjudge.reports.grid import render_grid
+from adjudge.reports.grid import Cell, Number, render_grid
 
 
 def ablation_report(
@@ -27,10 +26,10 @@ def ablation_report(
         if any(name in preset.printed(row, bench) for row in preset.rows)
     ]
     header = (
-        "row", "model", *criteria, "average", "kept/total", "failed", "prompt tokens", "unique",
-        "written", *(f"printed: {preset.models[name]}" for name in papers),
+        "row", "model", *criteria, "average", "sd", "kept/total", "failed", "prompt tokens",
+        "unique", "written", *(f"printed: {preset.models[name]}" for name in papers),
     )  # fmt: skip
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for each in results:
         printed = preset.printed(each.task.row, bench)
         figures = [_printed(printed.get(name, ()), each.task.row.printed_sd) for name in papers]
@@ -38,22 +37,20 @@ def ablation_report(
     return render_grid(header, rows, style)
 
 
-def _ours(result: AblationResult, n_criteria: int) -> list[str]:
+def _ours(result: AblationResult, n_criteria: int) -> list[Cell]:
     task = result.task
     if task.why_not:
-        return [f"not run: {task.why_not}", *[""] * (n_criteria + 6)]
+        return [f"not run: {task.why_not}", *[""] * (n_criteria + 7)]
     model = f"{task.model} + {task.ladder_model}" if task.ladder_model else task.model
-    average = _number(result.average)
-    if not math.isnan(result.sd):
-        average += f" ± {result.sd:.3f}"
+    counts = result.total_tokens, result.unique_tokens, result.written_tokens
     return [
         model,
-        *map(_number, result.by_criterion),
-        average,
+        *map(Number, result.by_criterion),
+        Number(result.average),
+        Number(result.sd),
         f"{result.kept}/{result.total}",
-        str(result.n_failed),
-        *("?" if n is None else f"{n:,}" for n in (result.total_tokens, result.unique_tokens)),
-        "?" if result.written_tokens is None else f"{result.written_tokens:,}",
+        result.n_failed,
+        *(Number(n, 0, ",") for n in counts),
     ]
 
 
@@ -63,7 +60,3 @@ def _printed(values: Sequence[float], sd: float) -> str:
     *single, average = values
     shown = f"{average:g}" + (f" ± {sd:g}" if sd else "")
     return f"{shown} ({' '.join(f'{value:g}' for value in single)})" if single else shown
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3f}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjudge.experiments.thresholds import CriterionThreshold
-from adjudge.reports.correlations import with_interval
-from adjudge.reports.grid import render_grid
+from adjudge.reports.grid import Cell, Estimate, Number, render_grid
 from adjudge.stats.threshold import ThresholdResult
 
 #: Points of a curve that are printed.
@@ -24,12 +23,13 @@ def threshold_report(found: Sequence[CriterionThreshold]) -> str:
     return render_grid(HEADER, rows, "text")
 
 
-def _row(name: str, at: ThresholdResult) -> tuple[str, ...]:
-    counts = (str(n) for n in (at.n_kept, at.n_dropped, at.n_good))
+def _row(name: str, at: ThresholdResult) -> tuple[Cell, ...]:
     return (
         name,
-        f"{at.threshold:.2f}",
-        *counts,
-        with_interval(*at.precision),
-        with_interval(*at.recall),
+        Number(at.threshold, 2),
+        at.n_kept,
+        at.n_dropped,
+        at.n_good,
+        Estimate(*at.precision),
+        Estimate(*at.recall),
     )

@@ -212,7 +212,10 @@ def load_config(path: str | Path | None, flags: Mapping[str, Any], kind: type[Co
         values["option"] = [f"{name}={value}" for name, value in values["option"].items()]
     given = checked_fields(kind, values, what="key", where=f"{path}: ")
     flagged = {name: value for name, value in flags.items() if value not in (None, [])}
-    return kind(**given | checked_fields(kind, flagged, what="flag"))
+    fields_given = given | checked_fields(kind, flagged, what="flag")
+    if fields_given.get("seed", 0) < 0:
+        raise ConfigError(f"the seed must be 0 or more, not {fields_given['seed']}")
+    return kind(**fields_given)
 
 
 def checked_fields(

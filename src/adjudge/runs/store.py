@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -219,10 +219,13 @@ class Store:
             "SELECT runs.*, (SELECT count(*) FROM judgments WHERE run_id = id) FROM runs "
             "ORDER BY created"
         )
+        return [self._run(row) for row in rows]
+
+    def _run(self, row: Sequence[Any]) -> Run:
         try:
-            return [Run(row[0], row[1], Signature(json.loads(row[2])), *row[3:]) for row in rows]
+            return Run(row[0], row[1], Signature(json.loads(row[2])), *row[3:])
         except UNREADABLE as error:
-            raise self._error("holds a run that cannot be read", error) from error
+            raise self._error(f"holds a run that cannot be read, {row[0]}", error) from error
 
     def find_run(self, prefix: str) -> Run:
         """Return the one run whose id begins with `prefix`.

@@ -57,6 +57,7 @@ def test_a_file_may_give_every_field(write: Write) -> None:
         option = ["rungs=5"]
         ladder_model = "other.gguf"
         ladders = "ladders.jsonl"
+        truncate_source = 900
         min_score = 3
         min_gold = 4.5
         """
@@ -74,6 +75,7 @@ def test_a_file_may_give_every_field(write: Write) -> None:
         option=("rungs=5",),
         ladder_model="other.gguf",
         ladders="ladders.jsonl",
+        truncate_source=900,
         min_score=3.0,
         min_gold=4.5,
     )
