@@ -1,0 +1,101 @@
+"""`adjudge ablate` on a benchmark of our own with the tiny model."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from adjudge.cli.main import main
+from adjudge.experiments.ablate import AblationRow, Preset
+from tests.cli.test_bench import BENCHMARK, RESPONSES
+
+Run = Callable[..., tuple[int, str, str]]
+PRESET = Preset(
+    name="ours",
+    title="A table",
+    source="Nobody 2000",
+    models={"famous": "Famous 1B"},
+    benchmarks={"ours": ["coherence", "fluency"]},
+    rows=(
+        AblationRow(
+            label="Direct", judge="direct", printed={"ours": {"famous": (0.25, 0.35, 0.3)}}
+        ),
+        AblationRow(
+            label="Sampled", judge="ladder", options={"samples": "3", "rungs": "2"}, trials=2,
+            printed={"ours": {"famous": (0.1,)}}, printed_sd=0.02,
+        ),
+        AblationRow(label="Two rungs", judge="ladder", options={"rungs": "2"}),
+        AblationRow(label="Famous alone", judge="direct", model="famous"),
+        AblationRow(label="Not built", judge="nonesuch"),
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `adjudge ablate` in an empty folder: exit status, output, errors."""
+    monkeypatch.chdir(tmp_path)
+    rows = [replace(row, id=row.id) for row in RESPONSES if row.source.id in ("s0", "s1")]
+    monkeypatch.setattr("adjudge.benchmarks.base.find_benchmark", lambda name: BENCHMARK)
+    monkeypatch.setattr("adjudge.benchmarks.files.read_benchmark", lambda benchmark: rows)
+    monkeypatch.setattr("adjudge.experiments.ablate.load_preset", lambda name: PRESET)
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["adjudge", "ablate", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return command
+
+
+def test_rows_are_run_beside_the_printed_figures(run: Run, tiny_model: Path) -> None:
+    flags = ["--model", f"mine={tiny_model}#threads=1", "--option", "min_coverage=0"]
+    code, out, err = run("ours", *flags, "--format", "csv")
+    assert code == 0, err
+    rows = {(row["row"], row["model"]): row for row in csv.DictReader(io.StringIO(out))}
+    printed = {name: row["printed: Famous 1B"] for (name, _), row in rows.items()}
+    assert printed["Direct"] == "0.3 (0.25 0.35)"
+    assert printed["Sampled"] == "0.1 ± 0.02"
+    direct = rows["Direct", "mine"]
+    mean = (float(direct["coherence"]) + float(direct["fluency"])) / 2
+    assert float(direct["average"]) == pytest.approx(mean)
+    assert direct["sd"] == ""
+    assert rows["Sampled", "mine"]["sd"] != ""
+    assert ("Famous alone", "not run: needs Famous 1B") in rows
+    assert ("Not built", "not run: there is no judge 'nonesuch'") in rows
+    assert rows["Not built", "not run: there is no judge 'nonesuch'"]["average"] == ""
+    assert ("mine predicts, mine writes", "mine") in rows
+    # Two rungs are part of the ladder of five: the same two texts, written once.
+    two, five = rows["Two rungs", "mine"], rows["mine predicts, mine writes", "mine"]
+    assert 0 < float(two["written"]) < float(five["written"])
+    assert 0 < float(two["unique"]) < float(two["prompt tokens"])
+    again = run("ours", *flags, "--format", "csv")
+    assert again[1] == out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ours"], "name a model: --model mine=model.gguf"),
+        (["ours", "--model", "some.gguf"], "a model is given as NAME=VALUE, not 'some.gguf'"),
+        (["other", "--model", "m=x.gguf"], "unknown benchmark of ours 'other'"),
+        (["ours", "--model", "m=x.gguf", "--criterion", "wit"], "unknown criterion of ours 'wit'"),
+        (["ours", "--model", "m=none.gguf"], "there is no model file"),
+    ],
+)
+def test_what_cannot_be_done_is_said(run: Run, arguments: list[str], message: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
