@@ -152,6 +152,12 @@ class BoundJudge:
         ]
         return truncate_sources(items, self.truncate_source, self.engine).items
 
+    def n_cut(self, rows: Iterable[ResponseRow]) -> int:
+        """Return how many of the rows' sources are cut."""
+        given = list(rows)
+        items = self.items(given)
+        return len({row.source.hash for row in given} - {item.source.hash for item in items})
+
     def plan(self, rows: Iterable[ResponseRow], store: Store) -> Plan:
         """Return what judging the rows would cost, without asking the model anything."""
         return plan_run(self.method, self.items(rows), self.engine, store)
@@ -201,7 +207,7 @@ def load_engine(reference: str, *, ladder_model: str | None = None) -> Engine:
     ConfigError
         If there is no such engine or model; the message lists the nearest.
     """
-    if ladder_model is not None:
+    if ladder_model not in (None, reference):
         writer = load_engine(ladder_model)
         try:
             return RoutedEngine(writer=writer, predictor=load_engine(reference))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,7 @@ PRESET = Preset(
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run `adjudge ablate` in an empty folder: exit status, output, errors."""
     monkeypatch.chdir(tmp_path)
-    rows = [replace(row, id=row.id) for row in RESPONSES if row.source.id in ("s0", "s1")]
+    rows = [row for row in RESPONSES if row.source.id in ("s0", "s1")]
     monkeypatch.setattr("adjudge.benchmarks.base.find_benchmark", lambda name: BENCHMARK)
     monkeypatch.setattr("adjudge.benchmarks.files.read_benchmark", lambda benchmark: rows)
     monkeypatch.setattr("adjudge.experiments.ablate.load_preset", lambda name: PRESET)
@@ -83,6 +83,8 @@ def test_rows_are_run_beside_the_printed_figures(run: Run, tiny_model: Path) -> 
     assert 0 < float(two["unique"]) < float(two["prompt tokens"])
     again = run("ours", *flags, "--format", "csv")
     assert again[1] == out
+    assert "Nobody 2000" in again[2]
+    assert len(re.findall(r": run [0-9a-f]{12}", again[2])) == 5
 
 
 @pytest.mark.parametrize(

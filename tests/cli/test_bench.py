@@ -158,8 +158,11 @@ def test_a_second_run_asks_nothing_and_says_how_to_reproduce(run: Run, tiny_mode
     assert first.splitlines()[:4] == again.splitlines()[:4]
     line = again.splitlines()[-1]
     assert line.startswith("judge:direct|")
-    for part in ("|benchmark:ours|sources:all|", "|level:sample|constant:skip|resamples:20 "):
-        assert part in line
+    for part in (
+        r"\|benchmark:ours#[0-9a-f]{8}\|sources:all\|",
+        r"\|level:sample\|constant:skip\|",
+    ):
+        assert re.search(part, line)
 
 
 def test_some_sources_are_whole_and_nested(run: Run, tiny_model: Path) -> None:
@@ -193,11 +196,13 @@ def test_a_file_of_scores_is_measured_without_a_model(run: Run) -> None:
     assert re.search(r"fluency +23 +6/6 +1\.000", out)
     assert "coherence" not in out
     digest = hashlib.sha256(Path("scores.jsonl").read_bytes()).hexdigest()[:8]
-    assert out.splitlines()[-1].startswith(
-        f"scores:scores.jsonl#{digest}|benchmark:ours|sources:all|seed:0|level:sample|"
+    assert re.match(
+        rf"scores:scores\.jsonl#{digest}\|benchmark:ours#[0-9a-f]{{8}}\|sources:all\|seed:0\|",
+        out.splitlines()[-1],
     )
     assert "fluency: 1 scores join no gold" in err
     assert "fluency: 1 items have no score" in err
+    assert re.search(r"fluency .* 1 no_score", out)
 
 
 def test_scores_that_join_nothing_are_an_error(run: Run) -> None:
@@ -246,7 +251,8 @@ def test_verdicts_in_one_order_allow_two_conventions(run: Run) -> None:
     _, out, err = run("run", "pairs", "--scores", "verdicts.jsonl", "--format", "csv")
     assert {row["convention"] for row in table(out)} == {"plain", "prometheus"}
     assert {(row["unreadable"], row["no verdict"]) for row in table(out)} == {("0", "3")}
-    assert err == "1 verdicts join no pair, such as 'zz'\n"
+    assert err.splitlines()[0] == "1 verdicts join no pair, such as 'zz'"
+    assert err.splitlines()[1].startswith("verdicts:verdicts.jsonl#")
     assert run("run", "pairs", "--scores", "verdicts.jsonl", "--group", "even")[0] == 0
 
 
@@ -288,10 +294,9 @@ def test_judges_are_compared(run: Run, tiny_model: Path) -> None:
     )
     code, out, _ = run("compare", "good.jsonl", f"adjudge.db:{found[1]}", "--permutations", 20)
     assert code == 0
-    assert out.splitlines()[-1] == (
-        "benchmark:ours|coefficient:spearman|level:sample|constant:skip|permute:both|permutations:20|"
-        "seed:0"
-    )
+    line = out.splitlines()[-1]
+    assert f"={found[1]}|benchmark:ours#" in line
+    assert "|coefficient:spearman|level:sample|constant:skip|permute:both|permutations:20|" in line
 
 
 def test_judges_of_pairs_are_compared(run: Run) -> None:
@@ -319,7 +324,8 @@ def test_judges_of_pairs_are_compared(run: Run) -> None:
         (["run", "ours", "--resamples", "0"], "resamples must be 1 or more"),
         (["run", "ours", "--group", "odd"], "unknown group 'odd'"),
         (["run", "ours", "--scores", "none.jsonl"], "there is no file 'none.jsonl'"),
-        (["compare", "a.jsonl", "b.jsonl"], "no benchmark is known of these; name it"),
+        (["compare", "a.jsonl", "c.jsonl"], "no benchmark is known of these; name it"),
+        (["compare", "a.jsonl", "b.jsonl"], "there is no file 'b.jsonl'"),
         (["compare", "a.jsonl", "--bench", "ours"], "takes two judges or more"),
         (
             ["compare", "abc", "def"],
@@ -327,13 +333,22 @@ def test_judges_of_pairs_are_compared(run: Run) -> None:
         ),
         (["compare", "a.jsonl", "a.jsonl"], "a.jsonl is given more than once"),
         (["run", "ours", "--seed", "-1"], "the seed must be 0 or more, not -1"),
-        (["run", "ours", "--by-group"], "ours has no pairs"),
-        (["run", "ours", "--scores", "a.jsonl", "--judge", "direct"], "drop --judge and --out"),
+        (["run", "ours", "--by-group"], "does nothing for ours, which has no pairs; see --group"),
+        (
+            ["run", "ours", "--scores", "a.jsonl", "--judge", "direct"],
+            "--judge does nothing with --scores",
+        ),
+        (
+            ["run", "ours", "--scores", "a.jsonl", "--out", "b.csv"],
+            "--out does nothing with --scores",
+        ),
+        (["run", "pairs", "--scores", "a.jsonl", "--level", "pooled"], "for the pairs of pairs"),
         (["axes", "rubrics"], "rubrics has no criteria that all its items were rated by"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(run: Run, arguments: list[str], message: str) -> None:
     write("a.jsonl", score_rows(GOLD[1], criterion="fluency"))
+    write("c.jsonl", score_rows(GOLD[0], criterion="fluency"))
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert message in err
@@ -459,3 +474,23 @@ def test_an_unfinished_run_is_not_compared(run: Run, tiny_model: Path) -> None:
     code, _, err = run("compare", "one.jsonl", found[1])
     assert code == 2
     assert "has 4 of 48 judgments: run its command again to finish it" in err
+
+
+def test_a_plan_of_a_run_counts_its_calls(run: Run, tiny_model: Path) -> None:
+    flags = [*judged_by(tiny_model), "--limit-sources", 2]
+    code, out, err = run("plan", "ours", *flags)
+    assert code == 0, err
+    assert "16 items; 0 replies are in the store already" in out
+    assert "16 model calls to make: 0 generations, 16 label scorings" in out
+    run("run", "ours", *flags, "--resamples", 2)
+    assert "16 items; 16 replies are in the store already" in run("plan", "ours", *flags)[1]
+    code, _, err = run("plan", "pairs", *flags)
+    assert (code, "pairs has pairs, which no judge here compares yet" in err) == (2, True)
+
+
+def test_cut_sources_are_counted_and_signed(run: Run, tiny_model: Path) -> None:
+    flags = [*judged_by(tiny_model), "--resamples", 2, "--truncate-source", 4]
+    out = run("run", "ours", *flags)[1]
+    assert "6 sources were cut to 4 tokens" in out
+    assert "|truncate_source:4|" in out.splitlines()[-1]
+    assert "truncate_source" not in run("run", "ours", *flags[:-2])[1]

@@ -247,3 +247,15 @@ def test_groups_and_criteria_are_told_apart_and_noise_makes_no_order() -> None:
 def test_files_without_items_are_an_error() -> None:
     with pytest.raises(DataError, match="'tiny' hold no item"):
         describe(declared("tiny", "scores", DataFile(path="x")), [])
+
+
+def test_items_are_exported_with_their_ids(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("export", "tiny", "--out", tmp_path / "items.jsonl")
+    assert (code, out.strip().endswith("6 items of tiny")) == (0, True)
+    rows = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
+    assert len({row["id"] for row in rows}) == 6
+    assert all(row["source"] and "response" in row for row in rows)
+    assert not any(name.startswith("gold") for row in rows for name in row)
+    run("export", "tiny", "--out", tmp_path / "gold.csv", "--gold")
+    header = (tmp_path / "gold.csv").read_text().partition("\n")[0]
+    assert "gold_" in header

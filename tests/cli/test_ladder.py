@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ ROWS: list[dict[str, Any]] = [
     for i, text in enumerate(["Yes, of course.", "No idea what you mean.", ""])
 ]
 #: The random model puts next to no mass on any label.
-FLAGS = ["--task", "dialogue", "--option", "min_coverage=0"]
+COMPARING = ["--option", "min_coverage=0"]
+FLAGS = ["--task", "dialogue", *COMPARING]
 
 
 class Result:
@@ -52,7 +54,11 @@ class Result:
 def command(*arguments: object) -> int:
     """Run a command line in this process, and return its exit status."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["adjudge", *map(str, arguments)])
+        words = list(map(str, arguments))
+        if words[:2] == ["ladder", "build"] and COMPARING[1] in words:  # that compares nothing
+            place = words.index(COMPARING[1])
+            del words[place - 1 : place + 1]
+        patch.setattr(sys, "argv", ["adjudge", *words])
         try:
             main()
         except SystemExit as end:
@@ -264,7 +270,8 @@ def test_exported_and_imported_ladders_are_what_they_were(run: Run, suffix: str)
     flags = ["--data", "rows.jsonl", "--task", "dialogue", "--out", "back.jsonl"]
     imported = run("ladder", "import", f"rungs.{suffix}", *flags)
     assert (imported.code, imported.out) == (0, "back.jsonl: 2 ladders\n")
-    assert given("back.jsonl") == given()
+    for back, before in zip(given("back.jsonl"), given(), strict=True):
+        assert back == replace(before, writer=f"perhaps edited: {before.writer}")
 
 
 def edit(source: str, rung: int, text: str) -> None:
@@ -287,7 +294,7 @@ def test_an_edited_rung_changes_the_scores_of_its_source_alone(
     run: Run, scoring: list[str]
 ) -> None:
     edit("bob", 3, "Said,\nedited.")
-    assert given("edited.jsonl")[0] == given()[0]
+    assert given("edited.jsonl")[0].rungs == given()[0].rungs
     assert given("edited.jsonl")[1].rungs[2] == "Said,\nedited."
     before = run("score", "rows.jsonl", *scoring, "--ladders", "ladders.jsonl")
     after = run("score", "rows.jsonl", *scoring, "--ladders", "edited.jsonl", "--out", "b.jsonl")
@@ -404,14 +411,14 @@ def test_mending_writes_the_failing_rungs_alone(run: Run, model: list[str]) -> N
     flags = [*model, "--data", "rows.jsonl", "--repair", "--out", "mended.jsonl"]
     result = run("ladder", "check", name, *flags)
     assert (result.code, result.err) == (0, "")
-    assert "mended 1 of 1 ladders: mended.jsonl" in result.out
+    assert "mended 1 of the 1 that failed: mended.jsonl" in result.out
     assert "rungs: 0 duplicates" in result.out
     (mended,) = given("mended.jsonl")
     for rung, (old, new) in enumerate(zip(rungs, mended.rungs, strict=True), start=1):
         assert (old == new) is (rung not in failing)
     assert not set(rungs) & {mended.rungs[rung - 1] for rung in failing}
     assert "judge:ladder-build|" in mended.writer
-    assert "|repair:1|" in mended.writer
+    assert "|failed:" in mended.writer
 
 
 def test_a_ladder_with_missing_rungs_is_mended(run: Run, model: list[str]) -> None:
@@ -468,7 +475,7 @@ def test_ladders_of_two_lengths_are_mended_one_length_at_a_time(run: Run, model:
     flags = [*model, "--data", "rows.jsonl"]
     assert run("ladder", "check", "mixed.jsonl", *flags).code == 0
     result = run("ladder", "check", "mixed.jsonl", *flags, "--repair", "--out", "m.jsonl")
-    said_in_one_line(result, "ladders of several lengths are mended one length at a time")
+    said_in_one_line(result, "has ladders of several lengths: mend each in a file of its own")
 
 
 # --- score --ladders ----------------------------------------------------------------------------

@@ -269,13 +269,12 @@ def test_checking_a_source_without_a_ladder_or_of_another_meaning_is_refused() -
 # --- mending ------------------------------------------------------------------------------------
 
 
-def mend(rungs: Sequence[str | None], failed: Collection[int], *, repair: int = 1) -> LadderBuild:
+def mend(rungs: Sequence[str | None], failed: Collection[int]) -> LadderBuild:
     return LadderBuild(
         prompts=PROMPTS,
         ladders=ladders(rungs),
         failed={KEY: failed},
         rungs=len(rungs),
-        repair=repair,
     )
 
 
@@ -337,14 +336,14 @@ def test_a_rung_that_only_repeats_itself_fails_and_the_others_stay() -> None:
 
 def test_each_repair_draws_anew() -> None:
     seeds: list[int] = []
-    for repair in (1, 2):
+    for text in (NINE[4], "what the first repair wrote", "what the second wrote"):
         engine = ScriptedEngine(lambda request: "")
-        made = judged(engine, mend(NINE, {5}, repair=repair))
+        made = judged(engine, mend((*NINE[:4], text, *NINE[5:]), {5}))
         assert made.evidence["problems"] == {"5": "empty"}
         asked = [request.sampling for request in engine.asked if isinstance(request, Generate)]
         assert [each.temperature for each in asked] == pytest.approx([0.7, 1.0, 1.3])
         seeds += [each.seed for each in asked]
-    assert len(set(seeds)) == 6
+    assert len(set(seeds)) == 9
 
 
 def test_nothing_that_fails_is_nothing_to_write() -> None:
@@ -360,8 +359,9 @@ def test_the_signature_tells_the_work_apart() -> None:
         for kind_of in (LadderJudge, LadderBuild, LadderCheck)
     ]
     assert names == ["ladder", "ladder-build", "ladder-check"]
-    one, two = (mend(NINE, {5}, repair=repair).signature for repair in (1, 2))
-    assert (one["repair"], two["repair"]) == ("1", "2")
+    one, two = (mend(NINE, failed).signature for failed in ({5}, {6}))
+    assert one["failed"] != two["failed"]
+    assert "labels" not in one
     assert one["ladders"].startswith("1#")
     other = mend((*NINE[:8], "another best"), {5}).signature
     assert other["ladders"] != one["ladders"]

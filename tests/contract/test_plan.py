@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 
 from adjudge.engines.llama import LlamaEngine
+from adjudge.engines.routed import RoutedEngine
 from adjudge.errors import ConfigError
 from adjudge.judges.direct import DirectJudge
 from adjudge.judges.ladder import LadderJudge
@@ -17,14 +19,16 @@ from adjudge.runs.plan import plan_run, run_cost
 from adjudge.runs.runner import Runner
 from adjudge.runs.store import Store
 from adjudge.runs.truncate import truncate_sources
-from adjudge.schema import Item, Message, Request, ScoreLabels
+from adjudge.schema import Item, Message, Request, ScoreLabels, Source
 from tests.scripted import ScriptedEngine, make_item
 
 LADDER = LadderJudge(prompts=load_prompts("ladder", "summarization"), rungs=3)
 
 
 class WordEngine(ScriptedEngine):
-    """Takes each word of a prompt for a token, and a reply for 10 words."""
+    """Takes each word of a prompt for a token."""
+
+    name = "words"
 
     def __init__(self) -> None:
         super().__init__(
@@ -32,6 +36,10 @@ class WordEngine(ScriptedEngine):
                 (0.4, 0.3, 0.3) if isinstance(request, ScoreLabels) else f"text {request.id[:9]}"
             )
         )
+
+    @property
+    def signature(self) -> Mapping[str, str]:
+        return {"engine": self.name}
 
     def prompt_tokens(self, request: Request) -> Sequence[int]:
         return [hash(word) % 2**31 for word in request.messages[-1].content.split()]
@@ -54,6 +62,7 @@ def test_an_estimate_is_near_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
     near = plan_run(LADDER, items(12, 8), engine, Store())
     assert (near.n_items, near.n_calls, near.n_generations) == (96, 12 * 3 + 96 * 3, 36)
     assert near[:4] == exact[:4]
+    assert (near.sampled, exact.sampled) == (True, False)
     assert exact.total_tokens
     assert exact.unique_tokens
     assert near.total_tokens == pytest.approx(exact.total_tokens, rel=0.02)
@@ -102,8 +111,7 @@ def test_a_source_is_cut_after_the_last_word_that_fits(tiny: LlamaEngine) -> Non
     given = [long, short, long]
     found = truncate_sources(given, 100, tiny)
     assert found.n_cut == 1
-    assert found.items[1] is not given[1] or found.items[1] == short
-    assert found.items[1].source == short.source
+    assert found.items[1] == short
     kept = found.items[0].source
     assert found.items[2].source == kept
     assert kept.id == long.source.id
@@ -122,3 +130,27 @@ def test_cutting_that_cannot_be_done(tiny: LlamaEngine) -> None:
         truncate_sources([make_item()], 5, ScriptedEngine(lambda request: "x"))
     with pytest.raises(ConfigError, match="not one word of the source"):
         truncate_sources([make_item(source="x" * 3000)], 1, tiny)
+
+
+def test_equal_texts_keep_the_ids_of_their_sources(tiny: LlamaEngine) -> None:
+    text = " ".join(f"word-{i}" for i in range(200))
+    given = [make_item(source=text), make_item(source=text)]
+    given[1] = replace(given[1], source=Source(id="other", text=text))
+    for limit in (100, 10_000):
+        found = truncate_sources(given, limit, tiny).items
+        assert [item.source.id for item in found] == [item.source.id for item in given]
+
+
+def test_two_engines_have_a_prefix_tree_each() -> None:
+    writer, predictor = WordEngine(), WordEngine()
+    writer.name = "writer"
+    engine = RoutedEngine(writer=writer, predictor=predictor)
+    given = list(items(3, 4))
+    store = Store()
+    list(Runner(LADDER, engine, store).run(given))
+    cost = run_cost(LADDER, given, engine, store)
+    unique = 0
+    for each in (writer, predictor):
+        tokens = [each.prompt_tokens(request) for request in each.asked]
+        unique += len({tuple(t[:i]) for t in tokens for i in range(1, len(t) + 1)})
+    assert cost.unique_tokens == unique

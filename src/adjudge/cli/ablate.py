@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
@@ -10,7 +12,7 @@ from rich.console import Console
 
 from adjudge.cli.options import configured
 from adjudge.cli.progress import finished, interruptible
-from adjudge.cli.report import print_lines
+from adjudge.cli.report import print_after, print_lines
 from adjudge.errors import ConfigError
 from adjudge.runs.config import AblateConfig, named_values
 
@@ -34,7 +36,7 @@ def ablate(config: AblateConfig, bench: str) -> None:
     from adjudge.benchmarks.base import find_benchmark
     from adjudge.benchmarks.files import read_benchmark
     from adjudge.experiments.ablate import AblationResult, load_preset, plan_tasks
-    from adjudge.experiments.bench import select
+    from adjudge.experiments.bench import rows_hash, select
     from adjudge.reports.ablations import ablation_report
     from adjudge.reports.grid import check_style
     from adjudge.runs.store import Store
@@ -66,13 +68,18 @@ def ablate(config: AblateConfig, bench: str) -> None:
         ablation_report(preset, bench, criteria, [results[i] for i in range(len(tasks))],
                         config.format)
     )  # fmt: skip
-    if config.format == "text":
-        sources = config.limit_sources or "all"
-        print_lines(Console(), [f"{preset.title}: {preset.source}", *filter(None, [preset.note])])
-        print(
-            f"preset:{preset.name}|benchmark:{bench}|sources:{sources}|coefficient:spearman"
-            f"|level:sample|constant:skip|seed:{config.seed}; each row's run is in {config.store}"
-        )
+    lines = [f"{preset.title}: {preset.source}", *filter(None, [preset.note])]
+    lines += [
+        f"{each.task.label}, {each.task.model}: run {each.run_id}"
+        for each in map(results.__getitem__, range(len(tasks)))
+        if each.run_id
+    ]
+    lines.append(
+        f"preset:{preset.name}|benchmark:{bench}#{rows_hash(rows)}|coefficient:spearman"
+        f"|level:sample|constant:skip; `adjudge runs show` has each run's signature, in "
+        f"{config.store}"
+    )
+    print_after(lines, config.format)
 
 
 class _Engines:
@@ -80,26 +87,27 @@ class _Engines:
 
     def __init__(self, references: dict[str, str]) -> None:
         self._references = references
-        self._key: tuple[str, str] = ("", "")
-        self._engine: Engine | None = None
+        self._loaded: tuple[str, str] | None = None
+        self._open = ExitStack()
 
     def __enter__(self) -> _Engines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._engine is not None:
-            self._engine.close()
+        self._open.close()
 
     def load(self, task: Task) -> Engine:
         """Return the engine of a task."""
         from adjudge import api
 
         key = task.model, task.ladder_model
-        if self._engine is None or key != self._key:
-            self.__exit__()
+        if key != self._loaded:
+            self._open.close()
+            self._loaded = None
             writer = self._references[task.ladder_model] if task.ladder_model else None
             self._engine = api.load_engine(self._references[task.model], ladder_model=writer)
-            self._key = key
+            self._open.callback(self._engine.close)
+            self._loaded = key
         return self._engine
 
 
@@ -127,17 +135,28 @@ def _run(
     """Run all trials of a task, and return what came out."""
     import numpy as np
 
-    from adjudge import api
+    from adjudge import api, registry
     from adjudge.experiments.ablate import combine
-    from adjudge.experiments.bench import bench_gold, bench_items, judged_scores, rate_scores
-    from adjudge.runs.plan import run_cost
+    from adjudge.experiments.bench import (
+        bench_gold,
+        bench_items,
+        judged_scores,
+        rate_scores,
+        rows_hash,
+    )
+    from adjudge.runs.plan import Cost, run_cost
     from adjudge.runs.start import run_signature, start_run
+    from adjudge.runs.truncate import truncate_sources
 
     items = bench_items(rows, api.load_criteria(criteria, benchmark.task))
+    items, _ = truncate_sources(items, config.truncate_source, engine)
+    kind = registry.judges.load(task.row.judge)
+    known = {each.name for each in fields(kind)}
+    usual = {name: value for name, value in config.options().items() if name in known}
     trials: list[list[BenchRow]] = []
-    costs: list[tuple[int | None, ...]] = []
+    cost, run_id = Cost(None, None, 0), ""
     for trial in range(task.row.trials):
-        options = named_values(config.option, what="an option") | dict(task.row.options)
+        options = usual | dict(task.row.options)
         if task.row.trials > 1:
             options["trial"] = str(trial)
         method = api.judge_method(
@@ -151,8 +170,8 @@ def _run(
             method,
             list(dict.fromkeys(item.criterion for item in items)),
             engine,
-            benchmark=benchmark.name,
-            sources=str(config.limit_sources or "all"),
+            truncate_source=config.truncate_source,
+            benchmark=f"{benchmark.name}#{rows_hash(rows)}",
         )
         begun = start_run(
             method, engine, items, store,
@@ -170,6 +189,6 @@ def _run(
                 judgments=judgments,
             )
         )
-        if not costs:
-            costs.append(tuple(run_cost(method, items, engine, store)))
-    return combine(task, trials, costs)
+        if trial == 0:
+            cost, run_id = run_cost(method, items, engine, store), begun.id
+    return combine(task, trials, cost, run_id)

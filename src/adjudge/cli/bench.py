@@ -6,76 +6,152 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, NamedTuple, cast, get_args
 
 import typer
 from rich.console import Console
 
 from adjudge.cli.compare import compare
-from adjudge.cli.options import configured
+from adjudge.cli.options import check_known, configured
 from adjudge.cli.prepare import load_engine, load_method
 from adjudge.cli.progress import finished, interruptible
-from adjudge.cli.report import print_lines
-from adjudge.runs.config import BenchConfig
+from adjudge.cli.report import hashed_file, print_after, print_lines
+from adjudge.errors import ConfigError
+from adjudge.runs.config import BenchConfig, ModelConfig
 
 if TYPE_CHECKING:
     from adjudge.benchmarks.base import Benchmark, RatedPair, RatedResponse
     from adjudge.experiments.bench import BenchRow
-    from adjudge.schema import Judgment, Signature
+    from adjudge.formats.scores import ScoreRow
+    from adjudge.judges.base import Judge
+    from adjudge.schema import Criterion, Item, Judgment, Signature
     from adjudge.stats.correlation import Constant, Level
 
-FormatOption = Annotated[str, typer.Option(help="text, markdown, latex, csv or json")]
 BenchArgument = Annotated[str, typer.Argument(help="A benchmark; see `adjudge benchmarks list`")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(no_args_is_help=True, help="Measure judges on benchmarks.")
-    group.command("run")(
-        configured(
-            run,
-            BenchConfig,
-            argument=("bench", "A benchmark; see `adjudge benchmarks list`"),
-            doc="Judge a benchmark's items, and print how well the scores agree with gold.",
-        )
-    )
+    argument = ("bench", "A benchmark; see `adjudge benchmarks list`")
+    doc = "Judge a benchmark's items, and print how well the scores agree with gold."
+    group.command("run")(configured(run, BenchConfig, argument=argument, doc=doc))
+    doc = "Say what `bench run` would cost; ask the model nothing."
+    group.command("plan")(configured(plan, BenchConfig, argument=argument, doc=doc))
     group.command("compare")(compare)
     group.command("axes")(axes)
     app.add_typer(group, name="bench")
 
 
+class _Chosen(NamedTuple):
+    """What of a benchmark was asked for."""
+
+    benchmark: Benchmark
+    rows: Sequence[RatedResponse] | Sequence[RatedPair]
+    fields: dict[str, str]
+
+
 def run(config: BenchConfig, bench: str) -> None:
     """Judge a benchmark, or measure a file of scores on it."""
-    from adjudge.benchmarks.base import find_benchmark
-    from adjudge.benchmarks.files import read_benchmark
-    from adjudge.errors import ConfigError
-    from adjudge.experiments.bench import select
+    from adjudge.reports.grid import check_style
+    from adjudge.stats.correlation import Constant, Level
 
-    benchmark = find_benchmark(bench)
-    if config.scores and (config.out or config.judge != "ladder"):
-        raise ConfigError("--scores measures a file: drop --judge and --out, they do nothing then")
-    if config.by_group and benchmark.kind != "pairs":
-        raise ConfigError(f"{bench} has no pairs: --by-group is for those; see --group")
+    check_style(config.format)
+    check_known("policy for constant groups", config.constant, get_args(Constant))
+    if config.level:
+        check_known("level", config.level, get_args(Level))
     if config.resamples < 1:
         raise ConfigError(f"resamples must be 1 or more, not {config.resamples}")
-    level, constant = checked(config.level or benchmark.level, config.constant, config.format)
-    rows = select(
-        cast("Sequence[RatedResponse]", read_benchmark(benchmark)),
-        limit_sources=config.limit_sources,
-        groups=config.group,
-        seed=config.seed,
-    )
-    if benchmark.kind == "pairs":
-        _run_pairs(config, benchmark, cast("Sequence[RatedPair]", rows))
+    if config.scores:
+        used = {"criterion", "store", "seed"}
+        idle = [each.name for each in fields(ModelConfig) if each.name not in used]
+        _refuse(config, [*idle, "judge", "ladder_model", "ladders"], "with --scores")
+    chosen = _chosen(config, bench)
+    if chosen.benchmark.kind == "pairs":
+        _refuse(config, ["level", "constant", "criterion"], f"for the pairs of {bench}")
+        _run_pairs(config, chosen, cast("Sequence[RatedPair]", chosen.rows))
     else:
-        _run_scores(config, benchmark, rows, level, constant)
+        _refuse(config, ["by_group"], f"for {bench}, which has no pairs; see --group")
+        _run_scores(config, chosen, cast("Sequence[RatedResponse]", chosen.rows))
 
 
-def _run_pairs(config: BenchConfig, benchmark: Benchmark, rows: Sequence[RatedPair]) -> None:
+def plan(config: BenchConfig, bench: str) -> None:
+    """Print what judging a benchmark would cost."""
+    from pathlib import Path
+
+    from adjudge.reports.tables import plan_lines
+    from adjudge.runs.plan import plan_run
+    from adjudge.runs.start import check_needs
+    from adjudge.runs.store import Store
+    from adjudge.runs.truncate import truncate_sources
+
+    chosen = _chosen(config, bench)
+    method, items = _method_and_items(config, chosen)
+    path = config.store if Path(config.store).exists() else ":memory:"
+    with Store(path) as store, closing(load_engine(config)) as engine:
+        check_needs(method, engine)
+        items, _ = truncate_sources(items, config.truncate_source, engine)
+        lines = plan_lines(plan_run(method, items, engine, store))
+    print_lines(Console(), lines)
+
+
+def axes(
+    bench: BenchArgument,
+    format: Annotated[  # noqa: A002 - the flag's name
+        str, typer.Option(help="text, markdown, latex, csv or json")
+    ] = "text",
+) -> None:
+    """Correlate a benchmark's criteria with one another: what people mean by them."""
+    from adjudge.benchmarks.base import find_benchmark
+    from adjudge.benchmarks.files import read_benchmark
+    from adjudge.experiments.bench import criterion_correlations, rows_hash
+    from adjudge.reports.bench import axes_report
+    from adjudge.reports.grid import check_style
+
+    check_style(format)
+    benchmark = find_benchmark(bench)
+    if len(benchmark.criteria) < 2:
+        raise ConfigError(f"{bench} has no criteria that all its items were rated by")
+    rows = cast("Sequence[RatedResponse]", read_benchmark(benchmark))
+    print(axes_report(criterion_correlations(rows, benchmark.criteria), format))
+    line = f"benchmark:{bench}#{rows_hash(rows)}|coefficient:spearman|constant:skip"
+    print_after([line], format)
+
+
+def _refuse(config: BenchConfig, names: Sequence[str], where: str) -> None:
+    """Raise ConfigError if a flag was given that does nothing."""
+    usual = BenchConfig()
+    for name in names:
+        if getattr(config, name) != getattr(usual, name):
+            raise ConfigError(f"--{name.replace('_', '-')} does nothing {where}: drop it")
+
+
+def _chosen(config: BenchConfig, bench: str) -> _Chosen:
+    """Return the benchmark, the rows that are wanted and what the signature says of them."""
+    from adjudge.benchmarks.base import find_benchmark
+    from adjudge.benchmarks.files import read_benchmark
+    from adjudge.experiments.bench import rows_hash, select
+
+    benchmark = find_benchmark(bench)
+    everything = cast("Sequence[RatedResponse]", read_benchmark(benchmark))
+    rows = select(
+        everything, limit_sources=config.limit_sources, groups=config.group, seed=config.seed
+    )
+    groups = {"group": ",".join(config.group)} if config.group else {}
+    named = {
+        "benchmark": f"{benchmark.name}#{rows_hash(everything)}",
+        "sources": str(config.limit_sources or "all"),
+    }
+    return _Chosen(benchmark, rows, named | groups)
+
+
+def _run_pairs(config: BenchConfig, chosen: _Chosen, rows: Sequence[RatedPair]) -> None:
     """Measure stored verdicts on pairs."""
+    from importlib.metadata import version
+
     import numpy as np
 
-    from adjudge.errors import ConfigError
     from adjudge.experiments.bench import rate_verdicts
     from adjudge.formats.verdicts import read_verdicts
     from adjudge.reports.bench import accuracy_report
@@ -83,8 +159,8 @@ def _run_pairs(config: BenchConfig, benchmark: Benchmark, rows: Sequence[RatedPa
 
     if not config.scores:
         raise ConfigError(
-            f"{benchmark.name} has pairs, which the judge {config.judge!r} cannot compare; give "
-            "verdicts that are there already: --scores FILE with columns id and verdict"
+            f"{chosen.benchmark.name} has pairs, which the judge {config.judge!r} cannot compare; "
+            "give verdicts that are there already: --scores FILE with columns id and verdict"
         )
     verdicts = read_verdicts(config.scores)
     found = rate_verdicts(
@@ -97,48 +173,28 @@ def _run_pairs(config: BenchConfig, benchmark: Benchmark, rows: Sequence[RatedPa
     print(accuracy_report(found, config.format))
     if stray := {each.id for each in verdicts}.difference(row.id for row in rows):
         print(f"{len(stray)} verdicts join no pair, such as {min(stray)!r}", file=sys.stderr)
-    if config.format == "text":
-        signature = Signature({"verdicts": _hashed(config.scores)} | _chosen(config, benchmark))
-        print_lines(
-            Console(),
-            [
-                str(
-                    signature
-                    | {"resamples": f"{config.resamples} of pairs", "seed": str(config.seed)}
-                )
-            ],
-        )
+    signature = Signature(
+        {"verdicts": hashed_file(config.scores)}
+        | chosen.fields
+        | {"resamples": f"{config.resamples} of pairs", "seed": str(config.seed)}
+        | {"adjudge": version("adjudge")}
+    )
+    print_after([str(signature)], config.format)
 
 
-def _run_scores(
-    config: BenchConfig,
-    benchmark: Benchmark,
-    rows: Sequence[RatedResponse],
-    level: Level,
-    constant: Constant,
-) -> None:
+def _run_scores(config: BenchConfig, chosen: _Chosen, rows: Sequence[RatedResponse]) -> None:
     """Judge responses, or take their scores from a file, and print correlations with gold."""
     import numpy as np
 
-    from adjudge.experiments.bench import bench_gold, gold_names, judged_scores, rate_scores
-    from adjudge.formats.scores import read_scores
-    from adjudge.schema import Signature
+    from adjudge.experiments.bench import bench_gold, judged_scores, rate_scores
 
+    level = cast("Level", config.level or chosen.benchmark.level)
     judgments: Sequence[Judgment] = ()
     after: list[str] = []
     if config.scores:
-        scores = read_scores(config.scores, "score")
-        signature = Signature(
-            {"scores": _hashed(config.scores)}
-            | _chosen(config, benchmark)
-            | {"seed": str(config.seed)}
-        )
-        if wanted := _chosen_criteria(config, benchmark) if config.criterion else []:
-            scores = [row for row in scores if row.criterion in ("", *wanted)]
-        named = set(wanted) or {row.criterion for row in scores} - {""}
-        criteria = [name for name in gold_names(rows) if not named or name in named]
+        signature, scores, criteria = _given_scores(config, chosen, rows)
     else:
-        signature, judgments, after = _judged(config, benchmark, rows)
+        signature, judgments, after = _judged(config, chosen)
         scores = judged_scores(judgments)
         criteria = list(dict.fromkeys(each.criterion for each in judgments))
     found = rate_scores(
@@ -146,18 +202,40 @@ def _run_scores(
         bench_gold(rows, criteria),
         rng=np.random.default_rng(config.seed),
         level=level,
-        constant=constant,
+        constant=cast("Constant", config.constant),
         n_resamples=config.resamples,
         judgments=judgments,
     )
     _print_scores(found, config.format)
-    if config.format == "text":
-        measured = {
-            "level": level,
-            "constant": constant,
-            "resamples": f"{config.resamples} of sources and systems",
-        }
-        print_lines(Console(), [*after, str(signature | measured)])
+    measured = {
+        "level": level,
+        "constant": config.constant,
+        "resamples": f"{config.resamples} of sources and systems",
+    }
+    print_after([*after, str(signature | measured)], config.format)
+
+
+def _given_scores(
+    config: BenchConfig, chosen: _Chosen, rows: Sequence[RatedResponse]
+) -> tuple[Signature, list[ScoreRow], list[str]]:
+    """Return the scores of a file by the wanted criteria: signature, scores, criteria."""
+    from importlib.metadata import version
+
+    from adjudge.experiments.bench import gold_names
+    from adjudge.formats.scores import read_scores
+    from adjudge.schema import Signature
+
+    scores = read_scores(config.scores, "score")
+    if wanted := _wanted_criteria(config, chosen.benchmark) if config.criterion else []:
+        scores = [row for row in scores if row.criterion in ("", *wanted)]
+    named = set(wanted) or {row.criterion for row in scores} - {""}
+    criteria = [name for name in gold_names(rows) if not named or name in named]
+    signature = Signature(
+        {"scores": hashed_file(config.scores)}
+        | chosen.fields
+        | {"seed": str(config.seed), "adjudge": version("adjudge")}
+    )
+    return signature, scores, criteria
 
 
 def _print_scores(found: Sequence[BenchRow], style: str) -> None:
@@ -174,23 +252,32 @@ def _print_scores(found: Sequence[BenchRow], style: str) -> None:
             print(f"{row.found.criterion or 'all'}: {row.found.note}", file=sys.stderr)
 
 
-def _judged(
-    config: BenchConfig, benchmark: Benchmark, rows: Sequence[RatedResponse]
-) -> tuple[Signature, Sequence[Judgment], list[str]]:
-    """Run the judge over the rows: its signature, judgments, and what to say of the run."""
+def _method_and_items(config: BenchConfig, chosen: _Chosen) -> tuple[Judge, list[Item]]:
+    """Return the judge, without a model, and the items for it."""
     from adjudge import api
     from adjudge.experiments.bench import bench_items
+
+    if chosen.benchmark.kind == "pairs":
+        raise ConfigError(f"{chosen.benchmark.name} has pairs, which no judge here compares yet")
+    names = _wanted_criteria(config, chosen.benchmark)
+    criteria: list[Criterion] = api.load_criteria(names, chosen.benchmark.task) if names else []
+    items = bench_items(cast("Sequence[RatedResponse]", chosen.rows), criteria)
+    return load_method(config, chosen.benchmark.task), items
+
+
+def _judged(
+    config: BenchConfig, chosen: _Chosen
+) -> tuple[Signature, Sequence[Judgment], list[str]]:
+    """Run the judge over the rows: its signature, judgments, and what to say of the run."""
     from adjudge.formats.rows import check_writable, write_rows
     from adjudge.formats.scores import score_row
-    from adjudge.reports.tables import cost_lines, summary_lines
-    from adjudge.runs.start import check_needs, run_signature, start_run
+    from adjudge.reports.tables import cost_lines, cut_lines, summary_lines
+    from adjudge.runs.start import run_signature, start_run
     from adjudge.runs.store import Store
     from adjudge.runs.summary import summarize
     from adjudge.runs.truncate import truncate_sources
 
-    method = load_method(config, benchmark.task)
-    names = _chosen_criteria(config, benchmark)
-    items = bench_items(rows, api.load_criteria(names, benchmark.task) if names else [])
+    method, items = _method_and_items(config, chosen)
     if config.out:
         check_writable(config.out, never=[config.store])
     console, started = Console(stderr=config.format != "text"), time.monotonic()
@@ -199,23 +286,22 @@ def _judged(
         Store(config.store) as store,
         closing(load_engine(config)) as engine,
     ):
-        check_needs(method, engine)
+        items, n_cut = truncate_sources(items, config.truncate_source, engine)
         signature = run_signature(
             method,
             list(dict.fromkeys(item.criterion for item in items)),
             engine,
             truncate_source=config.truncate_source,
-            **_chosen(config, benchmark),
+            **chosen.fields,
         )
-        items, n_cut = truncate_sources(items, config.truncate_source, engine)
         begun = start_run(
             method, engine, items, store,
-            signature=signature, data=benchmark.name, stopped=stop.is_set,
+            signature=signature, data=chosen.benchmark.name, stopped=stop.is_set,
         )  # fmt: skip
         counters = finished(begun, console, config.store)
         judgments = list(store.judgments(begun.id))
-    after = [*summary_lines(summarize(judgments)), f"run: {begun.id} in {config.store}"]
-    after += [f"{n_cut} sources were cut to {config.truncate_source} tokens"] * bool(n_cut)
+    after = [*summary_lines(summarize(judgments)), *cut_lines(n_cut, config.truncate_source)]
+    after += [f"run: {begun.id} in {config.store}"]
     after += cost_lines(counters, time.monotonic() - started)
     if config.out:
         write_rows(config.out, map(score_row, judgments))
@@ -223,69 +309,12 @@ def _judged(
     return signature, judgments, after
 
 
-def _hashed(path: str) -> str:
-    """Return a file's name with the beginning of its hash, for the signature."""
-    from pathlib import Path
-
-    from adjudge.cache import sha256_of
-
-    return f"{path}#{sha256_of(Path(path))[:8]}"
-
-
-def _chosen(config: BenchConfig, benchmark: Benchmark) -> dict[str, str]:
-    """Return what of the benchmark was taken, for the signature."""
-    groups = {"group": ",".join(config.group)} if config.group else {}
-    return {"benchmark": benchmark.name, "sources": str(config.limit_sources or "all")} | groups
-
-
-def _chosen_criteria(config: BenchConfig, benchmark: Benchmark) -> list[str]:
+def _wanted_criteria(config: BenchConfig, benchmark: Benchmark) -> list[str]:
     """Return the names of the benchmark's criteria that were asked for."""
-    from adjudge.errors import ConfigError
-    from adjudge.registry import unknown_name
-
     if config.criterion and not benchmark.criteria:
         raise ConfigError(
             f"every item of {benchmark.name} has a criterion of its own; leave --criterion out"
         )
     for name in config.criterion:
-        if name not in benchmark.criteria:
-            raise unknown_name(f"criterion of {benchmark.name}", name, benchmark.criteria)
+        check_known(f"criterion of {benchmark.name}", name, benchmark.criteria)
     return list(config.criterion or benchmark.criteria)
-
-
-def axes(
-    bench: BenchArgument,
-    format: FormatOption = "text",  # noqa: A002 - the flag's name
-) -> None:
-    """Correlate a benchmark's criteria with one another: what people mean by them."""
-    from adjudge.benchmarks.base import find_benchmark
-    from adjudge.benchmarks.files import read_benchmark
-    from adjudge.errors import ConfigError
-    from adjudge.experiments.bench import axes as pairs
-    from adjudge.reports.bench import axes_report
-    from adjudge.reports.grid import check_style
-
-    check_style(format)
-    benchmark = find_benchmark(bench)
-    if len(benchmark.criteria) < 2:
-        raise ConfigError(f"{bench} has no criteria that all its items were rated by")
-    rows = cast("Sequence[RatedResponse]", read_benchmark(benchmark))
-    print(axes_report(pairs(rows, benchmark.criteria), format))
-    if format == "text":
-        print(f"benchmark:{bench}|coefficient:spearman|constant:skip")
-
-
-def checked(level: str, constant: str, style: str) -> tuple[Level, Constant]:
-    """Return level and policy under their own types, after all three were looked at."""
-    from adjudge.registry import unknown_name
-    from adjudge.reports.grid import check_style
-    from adjudge.stats.correlation import Constant, Level
-
-    check_style(style)
-    for name, value, kinds in (
-        ("level", level, get_args(Level)),
-        ("policy for constant groups", constant, get_args(Constant)),
-    ):
-        if value not in kinds:
-            raise unknown_name(name, value, kinds)
-    return cast("Level", level), cast("Constant", constant)

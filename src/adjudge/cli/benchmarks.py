@@ -23,6 +23,7 @@ def register(app: typer.Typer) -> None:
     group.command("list")(list_benchmarks)
     group.command("show")(show)
     group.command("pull")(pull)
+    group.command("export")(export)
     app.add_typer(group, name="benchmarks")
 
 
@@ -88,6 +89,23 @@ def pull(
         )
     for path in paths:
         print(f"{name}: {path}")
+
+
+def export(
+    name: Annotated[str, typer.Argument(help="A benchmark's name")],
+    out: Annotated[str, typer.Option(help="The file: .jsonl, .csv or .parquet")],
+    gold: Annotated[bool, typer.Option(help="Also write the gold numbers or preferences")] = False,
+) -> None:
+    """Write a benchmark's items with their ids as rows: to judge them with any other tool."""
+    from adjudge.benchmarks.base import find_benchmark
+    from adjudge.benchmarks.files import read_benchmark
+    from adjudge.experiments.describe import item_rows
+    from adjudge.formats.rows import check_writable, write_rows
+
+    check_writable(out)
+    benchmark = find_benchmark(name)
+    n = write_rows(out, item_rows(read_benchmark(benchmark), gold=gold))
+    print(f"{out}: {n} items of {name}")
 
 
 def _print_declared(benchmark: Benchmark) -> None:

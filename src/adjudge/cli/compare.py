@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, cast, get_args
 
 import typer
 
+from adjudge.cli.options import check_known
+from adjudge.cli.report import hashed_file, print_after
 from adjudge.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,9 +21,13 @@ if TYPE_CHECKING:
 
 
 class _Judged(NamedTuple):
-    """What a judge said: scores of a run, or a file; and of which benchmark, if that is known."""
+    """What a judge said: scores of a run, or a file; and of which benchmark, if that is known.
+
+    `mark` is the run's id or the file's hash.
+    """
 
     name: str
+    mark: str
     benchmark: str
     file: str
     scores: Sequence[ScoreRow]
@@ -54,11 +60,13 @@ def compare(
     ] = "text",
 ) -> None:
     """Compare judges on a benchmark: differences with p-values, corrected by Holm."""
+    from importlib.metadata import version
+
     import numpy as np
 
     from adjudge.benchmarks.base import find_benchmark
     from adjudge.benchmarks.files import read_benchmark
-    from adjudge.experiments.bench import bench_gold, gold_names
+    from adjudge.experiments.bench import bench_gold, gold_names, rows_hash
     from adjudge.experiments.compare import compare_scores, compare_verdicts
     from adjudge.formats.verdicts import read_verdicts
     from adjudge.reports.bench import difference_report
@@ -79,7 +87,7 @@ def compare(
         ("policy for constant groups", constant, Constant),
         ("way to permute", permute, Permute),
     ):
-        _check(what, value, get_args(kind))
+        check_known(what, value, get_args(kind))
     check_style(format)
     if len({each.name for each in judged}) < len(judged):
         judged = [each._replace(name=name) for each, name in zip(judged, judges, strict=True)]
@@ -112,8 +120,14 @@ def compare(
         )
         settings = f"coefficient:{coefficient}|level:{level}|constant:{constant}|permute:{permute}"
     print(difference_report(found, format))
-    if format == "text":
-        print(f"benchmark:{benchmark.name}|{settings}|permutations:{permutations}|seed:{seed}")
+    said = "|".join(f"{each.name}={each.mark}" for each in judged)
+    print_after(
+        [
+            f"judges:{said}|benchmark:{benchmark.name}#{rows_hash(rows)}|{settings}"
+            f"|permutations:{permutations}|seed:{seed}|adjudge:{version('adjudge')}"
+        ],
+        format,
+    )
 
 
 def _judged(reference: str, store: str) -> _Judged:
@@ -123,7 +137,9 @@ def _judged(reference: str, store: str) -> _Judged:
     from adjudge.runs.store import open_store
 
     if Path(reference).suffix.lower() in SUFFIXES:
-        return _Judged(Path(reference).stem, "", reference, ())
+        if not Path(reference).is_file():
+            raise ConfigError(f"there is no file {reference!r}")
+        return _Judged(Path(reference).stem, hashed_file(reference), "", reference, ())
     place, colon, run = reference.rpartition(":")
     place = place if colon else store
     if not (run and Path(place).is_file()):
@@ -141,7 +157,8 @@ def _judged(reference: str, store: str) -> _Judged:
         scores = judged_scores(opened.judgments(found.id))
     fields = found.signature.fields
     name = f"{fields.get('judge', 'run')}:{found.id[:8]}"
-    return _Judged(name, fields.get("benchmark", ""), "", scores)
+    benchmark = fields.get("benchmark", "").partition("#")[0]
+    return _Judged(name, found.id, benchmark, "", scores)
 
 
 def _scores(judged: _Judged) -> Sequence[ScoreRow]:
@@ -158,10 +175,3 @@ def _benchmark(judged: Sequence[_Judged], given: str) -> str:
     if len(named) > 1:
         raise ConfigError(f"these are of different benchmarks: {', '.join(sorted(named))}")
     return named.pop()
-
-
-def _check(what: str, value: str, known: Sequence[str]) -> None:
-    from adjudge.registry import unknown_name
-
-    if value not in known:
-        raise unknown_name(what, value, known)

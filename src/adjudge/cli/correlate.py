@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from adjudge.cli.options import check_known
+from adjudge.cli.report import hashed_file, print_after
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -29,13 +32,13 @@ def correlate(
     ] = "text",
 ) -> None:
     """Correlate scores with gold numbers, for every criterion, with 95 % intervals."""
+    from importlib.metadata import version
     from typing import cast, get_args
 
     import numpy as np
 
     from adjudge.experiments.correlate import correlate as run
     from adjudge.formats.scores import read_scores
-    from adjudge.registry import unknown_name
     from adjudge.reports.correlations import correlation_report
     from adjudge.reports.grid import Style
     from adjudge.stats.correlation import Constant, Level
@@ -45,8 +48,7 @@ def correlate(
         ("policy for constant groups", constant, get_args(Constant)),
         ("format", format, get_args(Style)),
     ):
-        if value not in kinds:
-            raise unknown_name(name, value, kinds)
+        check_known(name, value, kinds)
     results = run(
         read_scores(scores, score_field),
         read_scores(gold, gold_field),
@@ -59,8 +61,11 @@ def correlate(
     for each in results:
         if each.note:
             print(f"{each.criterion or 'all'}: {each.note}", file=sys.stderr)
-    if format == "text":
-        print(
-            f"level:{level}|constant:{constant}|resamples:{resamples} of sources and systems"
-            f"|seed:{seed}"
-        )
+    print_after(
+        [
+            f"scores:{hashed_file(scores)}|gold:{hashed_file(gold)}|level:{level}"
+            f"|constant:{constant}|resamples:{resamples} of sources and systems|seed:{seed}"
+            f"|adjudge:{version('adjudge')}"
+        ],
+        format,
+    )

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from adjudge.cli.options import configured
+from adjudge.cli.options import check_known, configured
 from adjudge.cli.prepare import load_criteria, load_engine, load_sources
 from adjudge.cli.progress import finished, interruptible
 from adjudge.cli.report import print_lines
 from adjudge.errors import ConfigError
-from adjudge.runs.config import CheckConfig, LadderConfig, ModelConfig
+from adjudge.runs.config import CheckConfig, LadderConfig
 
 if TYPE_CHECKING:
+    from threading import Event as Flag
+
     from adjudge.engines.base import Engine
     from adjudge.experiments.ladders import LadderReport
     from adjudge.judges.ladder import LadderJudge
-    from adjudge.runs.start import StartedRun
     from adjudge.runs.store import Store
-    from adjudge.schema import Item, Ladder, Source
+    from adjudge.schema import Item, Judgment, Ladder, Source
 
 LaddersArgument = Annotated[str, typer.Argument(help="A file of ladders")]
 Ladders = dict[tuple[str, str], "Ladder"]
@@ -45,14 +47,12 @@ def register(app: typer.Typer) -> None:
 
 def build(config: LadderConfig, data: str) -> None:
     """Write ladders."""
-    from adjudge.api import load_engine as load_one
     from adjudge.experiments.bench import drawn_sources
     from adjudge.experiments.ladders import built_ladders, ladder_items
     from adjudge.formats.ladders import check_ladder_path, write_ladders
     from adjudge.formats.rows import check_writable
     from adjudge.judges.ladder_work import LadderBuild
-    from adjudge.reports.tables import summary_lines
-    from adjudge.runs.store import Store
+    from adjudge.reports.tables import cut_lines, summary_lines
     from adjudge.runs.summary import summarize
     from adjudge.runs.truncate import truncate_sources
 
@@ -63,20 +63,12 @@ def build(config: LadderConfig, data: str) -> None:
     taken = drawn_sources((each.id for each in sources), config.limit_sources, config.seed)
     criteria = load_criteria(config.criterion or usual, task)
     items = ladder_items((each for each in sources if each.id in taken), criteria)
-    judge = _work(LadderBuild, config, task)
-    console = Console()
-    with (
-        interruptible() as stop,
-        Store(config.store) as store,
-        closing(load_one(config.model)) as engine,
-    ):
-        items, _ = truncate_sources(items, config.truncate_source, engine)
-        begun, signature = _start(judge, engine, items, store, data, stop)
-        finished(begun, console, config.store)
-        judgments = list(store.judgments(begun.id))
+    with _working(config, task, data) as work:
+        items, n_cut = truncate_sources(items, config.truncate_source, work.engine)
+        judgments, signature = work.run(work.judge(LadderBuild), items)
     n = write_ladders(config.out, built_ladders(items, judgments, signature))
-    print_lines(console, [*summary_lines(summarize(judgments)), f"{n} ladders: {config.out}"])
-    print_lines(console, [signature])
+    lines = [*summary_lines(summarize(judgments)), *cut_lines(n_cut, config.truncate_source)]
+    print_lines(work.console, [*lines, f"{n} ladders: {config.out}", signature])
 
 
 def check(config: CheckConfig, ladders: str) -> None:
@@ -84,44 +76,38 @@ def check(config: CheckConfig, ladders: str) -> None:
     from adjudge.experiments.ladders import merged
     from adjudge.formats.ladders import check_ladder_path, read_ladders, write_ladders
     from adjudge.formats.rows import check_writable
-    from adjudge.runs.store import Store
 
     if config.repair != bool(config.out):
         raise ConfigError("--repair writes the mended ladders to --out: give both, or none")
     if config.ladder_model and not config.repair:
         raise ConfigError("--ladder-model writes rungs anew: give --repair too")
+    if not config.data:
+        raise ConfigError("say where the sources are: --data FILE, or --data summeval")
     if config.out:
         check_writable(check_ladder_path(config.out), never=[ladders, config.store])
     given = read_ladders(ladders)
-    sources, task = _sources_of(config)
-    console = Console()
-    with (
-        interruptible() as stop,
-        Store(config.store) as store,
-        closing(load_engine(config)) as engine,
-    ):
-        items = _items_of(given, sources, config, task, engine)
-
-        def checked(found: Ladders) -> list[LadderReport]:
-            reports, line = _reports(found, items, config, task, engine, store, stop, console)
-            _print_reports(reports, console)
-            print_lines(console, [line])
-            return reports
-
-        reports = checked(given)
+    if config.repair and len({len(each.rungs) for each in given.values()}) > 1:
+        raise ConfigError(
+            f"{ladders} has ladders of several lengths: mend each in a file of its own"
+        )
+    sources, task, _ = load_sources(config.data, config.task)
+    with _working(config, task, config.data) as work:
+        items = _items_of(given, sources, config, task, work.engine)
+        reports = _checked(work, given, items)
         failing = {
             (each.ladder.source_hash, each.ladder.criterion): each.failed
             for each in reports
             if each.failed
         }
         if config.repair and failing:
-            repaired = _repaired(given, failing, items, config, task, engine, store, stop, console)
-            mended = merged(given, repaired)
-            n = write_ladders(config.out, mended.values())
-            print_lines(console, ["", f"mended {len(repaired)} of {n} ladders: {config.out}"])
-            checked(mended)
+            mended = merged(given, _rewritten(work, given, failing, items))
+            write_ladders(config.out, mended.values())
+            n = sum(mended[key] is not given[key] for key in failing)
+            lines = ["", f"mended {n} of the {len(failing)} that failed: {config.out}"]
+            print_lines(work.console, lines)
+            _checked(work, mended, items)
     if config.repair and not failing:
-        print_lines(console, ["there is nothing to mend; no file was written"])
+        print_lines(work.console, ["there is nothing to mend; no file was written"])
 
 
 def show(
@@ -144,7 +130,9 @@ def show(
     for each in found[: limit or len(found)]:
         lines = [f"{each.source_id}, {each.criterion}; written by {each.writer or 'nobody known'}"]
         for rung, text in enumerate(each.rungs, start=1):
-            lines.append(f"  {rung}  {text or f'({each.problems.get(rung, chr(45))})'}")
+            why = each.problems.get(rung, "not written")
+            first, *more = (text or f"({why})").splitlines()
+            lines += [f"  {rung}  {first}", *(f"     {line}" for line in more)]
         print_lines(console, [*lines, ""])
     if limit and len(found) > limit:
         print_lines(console, [f"... and {len(found) - limit} more; see --limit"])
@@ -189,42 +177,67 @@ def import_rows(
     print(f"{out}: {n} ladders")
 
 
-def _work(kind: type[LadderJudge], config: ModelConfig, task: str, **more: Any) -> Any:
-    """Return a judge that works on ladders."""
-    from adjudge.prompts.template import load_prompts
-    from adjudge.runs.config import checked_fields
+@dataclass(frozen=True)
+class _Work:
+    """What every piece of work on ladders needs."""
 
-    prompts = load_prompts("ladder", task, folder=config.prompts or None)
-    but = (*kind.not_options, "repair")
-    options = checked_fields(kind, config.options(), what="option of ladders", but=but)
-    return kind(prompts=prompts, seed=config.seed, **{**options, **more})
+    config: LadderConfig | CheckConfig
+    task: str
+    data: str
+    engine: Engine
+    store: Store
+    stop: Flag
+    console: Console
+
+    def judge(self, kind: type[LadderJudge], **more: Any) -> LadderJudge:
+        """Return a judge that works on ladders, with the options of the configuration."""
+        from adjudge.judges.ladder_work import LadderBuild, LadderCheck
+        from adjudge.prompts.template import load_prompts
+        from adjudge.runs.config import checked_fields
+
+        config, given = self.config, self.config.options()
+        if isinstance(config, CheckConfig):  # checking and mending take some options each
+            for name in given:
+                check_known("option of ladders", name, _options(LadderBuild, LadderCheck))
+            given = {name: value for name, value in given.items() if name in _options(kind)}
+        prompts = load_prompts("ladder", self.task, folder=config.prompts or None)
+        options = checked_fields(kind, given, what="option of ladders", but=kind.not_options)
+        return kind(prompts=prompts, seed=config.seed, **{**options, **more})
+
+    def run(self, judge: LadderJudge, items: Sequence[Item]) -> tuple[list[Judgment], str]:
+        """Return the judgments of the items, and their signature."""
+        from adjudge.runs.start import run_signature, start_run
+
+        criteria = list(dict.fromkeys(item.criterion for item in items))
+        signature = run_signature(
+            judge, criteria, self.engine, truncate_source=self.config.truncate_source
+        )
+        begun = start_run(
+            judge, self.engine, items, self.store,
+            signature=signature, data=self.data, stopped=self.stop.is_set,
+        )  # fmt: skip
+        finished(begun, self.console, self.config.store)
+        return list(self.store.judgments(begun.id)), str(signature)
 
 
-def _start(
-    judge: LadderJudge,
-    engine: Engine,
-    items: Sequence[Item],
-    store: Store,
-    data: str,
-    stop: Any,
-) -> tuple[StartedRun, str]:
-    """Return the started run of work on ladders, and its signature."""
-    from adjudge.runs.start import run_signature, start_run
-
-    criteria = list(dict.fromkeys(item.criterion for item in items))
-    signature = run_signature(judge, criteria, engine)
-    begun = start_run(
-        judge, engine, items, store, signature=signature, data=data, stopped=stop.is_set
-    )
-    return begun, str(signature)
+def _options(*kinds: type[LadderJudge]) -> set[str]:
+    """Return the names of all options of some judges."""
+    return {
+        each.name for kind in kinds for each in fields(kind) if each.name not in kind.not_options
+    }
 
 
-def _sources_of(config: CheckConfig) -> tuple[list[Source], str]:
-    """Return the sources that ladders were written for, and the task."""
-    if not config.data:
-        raise ConfigError("say where the sources are: --data FILE, or --data summeval")
-    sources, task, _ = load_sources(config.data, config.task)
-    return sources, task
+@contextmanager
+def _working(config: LadderConfig | CheckConfig, task: str, data: str) -> Iterator[_Work]:
+    """Give what work on ladders needs, its engine and store open."""
+    from adjudge.runs.store import Store
+
+    with (
+        interruptible() as stop,
+        Store(config.store) as store,
+        closing(load_engine(config)) as engine,
+    ):
+        yield _Work(config, task, data, engine, store, stop, Console())
 
 
 def _items_of(
@@ -250,62 +263,33 @@ def _items_of(
     return [known[key] for key in ladders]
 
 
-def _reports(
-    ladders: Ladders,
-    items: Sequence[Item],
-    config: CheckConfig,
-    task: str,
-    engine: Engine,
-    store: Store,
-    stop: Any,
-    console: Console,
-) -> tuple[list[LadderReport], str]:
-    """Have the judge compare neighbours: what that and the texts say, and the signature."""
-    from adjudge.experiments.ladders import ladder_report
+def _checked(work: _Work, ladders: Ladders, items: Sequence[Item]) -> list[LadderReport]:
+    """Have the judge compare neighbours, print what that and the texts say, and return it."""
+    from adjudge.experiments.ladders import ladder_report, summarize_ladders
     from adjudge.judges.ladder_work import LadderCheck
+    from adjudge.reports.ladders import ladder_lines, ladder_table
 
-    judge = _work(LadderCheck, config, task, ladders=ladders)
-    begun, signature = _start(judge, engine, items, store, config.data, stop)
-    finished(begun, console, config.store)
-    judgments = list(store.judgments(begun.id))
+    judgments, signature = work.run(work.judge(LadderCheck, ladders=ladders), items)
     reports = [
         ladder_report(ladder, item.source, judgment)
         for ladder, item, judgment in zip(ladders.values(), items, judgments, strict=True)
     ]
-    return reports, signature
+    work.console.print(ladder_table(reports))
+    print_lines(work.console, [*ladder_lines(summarize_ladders(reports)), signature])
+    return reports
 
 
-def _repaired(
+def _rewritten(
+    work: _Work,
     ladders: Ladders,
     failing: Mapping[tuple[str, str], frozenset[int]],
     items: Sequence[Item],
-    config: CheckConfig,
-    task: str,
-    engine: Engine,
-    store: Store,
-    stop: Any,
-    console: Console,
 ) -> list[Ladder]:
-    """Have the failing rungs written anew, and return the ladders that came out whole."""
+    """Have the failing rungs written anew, and return those ladders."""
     from adjudge.experiments.ladders import built_ladders
     from adjudge.judges.ladder_work import LadderBuild
 
-    sizes = {len(ladders[key].rungs) for key in failing}
-    if len(sizes) > 1:
-        raise ConfigError("ladders of several lengths are mended one length at a time")
     wanted = [item for item in items if (item.source.hash, item.criterion.name) in failing]
-    work = _work(
-        LadderBuild, config, task, ladders=ladders, failed=failing, repair=1, rungs=sizes.pop()
-    )
-    begun, signature = _start(work, engine, wanted, store, config.data, stop)
-    finished(begun, console, config.store)
-    judgments = list(store.judgments(begun.id))
-    return [each for each in built_ladders(wanted, judgments, signature) if not each.problems]
-
-
-def _print_reports(reports: Sequence[LadderReport], console: Console) -> None:
-    from adjudge.experiments.ladders import summarize_ladders
-    from adjudge.reports.ladders import ladder_lines, ladder_table
-
-    console.print(ladder_table(reports))
-    print_lines(console, ladder_lines(summarize_ladders(reports)))
+    (size,) = {len(ladder.rungs) for ladder in ladders.values()}
+    judge = work.judge(LadderBuild, ladders=ladders, failed=failing, rungs=size)
+    return built_ladders(wanted, *work.run(judge, wanted))

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import MISSING, fields
 from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 
 import typer
 
+from adjudge.registry import unknown_name
 from adjudge.runs.config import load_config
 
 Config = TypeVar("Config")
+
+
+def check_known(what: str, value: str, known: Collection[str]) -> None:
+    """Raise ConfigError if a value is not among those that are known; `what` says what it is."""
+    if value not in known:
+        raise unknown_name(what, value, known)
 
 
 def configured(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from adjudge.errors import ConfigError
-from adjudge.runs.config import CheckConfig, JudgeConfig
+from adjudge.runs.config import CheckConfig, JudgeConfig, LadderConfig
 
 if TYPE_CHECKING:
     from adjudge.benchmarks.base import RatedResponse
@@ -30,10 +30,12 @@ def load_method(config: JudgeConfig, task: str) -> Judge:
     )
 
 
-def load_engine(config: JudgeConfig | CheckConfig) -> Engine:
+def load_engine(config: JudgeConfig | LadderConfig | CheckConfig) -> Engine:
     """Return the engine of a configuration; with a model for ladders, both as one."""
     from adjudge import api
 
+    if isinstance(config, LadderConfig):
+        return api.load_engine(config.model)
     if config.ladder_model and isinstance(config, JudgeConfig):
         if config.ladders:
             raise ConfigError("--ladder-model writes ladders, --ladders has them: give one")

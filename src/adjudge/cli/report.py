@@ -30,3 +30,17 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
 
     for line in lines:
         console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+
+
+def print_after(lines: Iterable[str], style: str) -> None:
+    """Print what goes with a table: after a text one, else apart from it."""
+    print_lines(Console(stderr=style != "text"), lines)
+
+
+def hashed_file(path: str) -> str:
+    """Return a file's name with the beginning of its hash, for a signature."""
+    from pathlib import Path
+
+    from adjudge.cache import sha256_of
+
+    return f"{path}#{sha256_of(Path(path))[:8]}"

@@ -29,7 +29,6 @@ def register(app: typer.Typer) -> None:
     argument = ("file", "Responses: .jsonl, .csv or .parquet")
     doc = "Score responses, and write one row of scores for each."
     app.command("score")(configured(score, RunConfig, argument=argument, doc=doc))
-    argument = ("data", "Responses: .jsonl, .csv or .parquet; or a benchmark's name")
     doc = "Say what scoring would cost; ask the model nothing."
     app.command("plan")(configured(plan, RunConfig, argument=argument, doc=doc))
 
@@ -39,7 +38,7 @@ def score(config: RunConfig, file: str) -> None:
     from adjudge.experiments.thresholds import rate_threshold
     from adjudge.formats.rows import check_writable, write_rows
     from adjudge.formats.scores import score_row
-    from adjudge.reports.tables import cost_lines
+    from adjudge.reports.tables import cost_lines, cut_lines
     from adjudge.reports.thresholds import threshold_report
     from adjudge.runs.store import Store
 
@@ -55,8 +54,9 @@ def score(config: RunConfig, file: str) -> None:
         run = judge.run(rows, store, data=file, stopped=stop.is_set)
         counters = finished(run, console, config.store)
         judgments = list(store.judgments(run.id))
-        signature = str(judge.signature)
-    after = cost_lines(counters, time.monotonic() - started)
+        signature, n_cut = str(judge.signature), judge.n_cut(rows)
+    after = cut_lines(n_cut, config.truncate_source)
+    after += cost_lines(counters, time.monotonic() - started)
     if config.out:
         write_rows(config.out, map(score_row, judgments))
         after.append(f"scores: {config.out}")
@@ -83,13 +83,13 @@ def _split(config: RunConfig, judgments: Sequence[Judgment], min_score: float) -
     """Write the kept and the dropped scores, and return what to say of them."""
     from adjudge.experiments.thresholds import is_kept
     from adjudge.formats.rows import write_rows
-    from adjudge.formats.scores import score_row
+    from adjudge.formats.scores import SCORE_COLUMNS, score_row
 
     kept = [each for each in judgments if is_kept(each, min_score)]
     dropped = [each for each in judgments if not is_kept(each, min_score)]
     lines = [f"score {min_score:g} or more: {len(kept)} kept, {len(dropped)} dropped"]
     for path, part in zip(_outputs(config)[1:], (kept, dropped), strict=False):
-        write_rows(path, map(score_row, part))
+        write_rows(path, map(score_row, part), columns=SCORE_COLUMNS)
         lines.append(f"  {len(part)} in {path}")
     return lines
 
@@ -105,15 +105,13 @@ def _gold(config: RunConfig, file: str) -> list[float]:
     return read_numbers(file, "gold", limit=config.limit)
 
 
-def plan(config: RunConfig, data: str) -> None:
-    """Print what scoring a file of responses, or a benchmark, would cost."""
-    from adjudge.formats.rows import SUFFIXES
+def plan(config: RunConfig, file: str) -> None:
+    """Print what scoring a file of responses would cost."""
     from adjudge.reports.tables import plan_lines
     from adjudge.runs.store import Store
 
     store_path = config.store if Path(config.store).exists() else ":memory:"
-    prepared = _prepared if Path(data).suffix.lower() in SUFFIXES else _prepared_benchmark
-    with Store(store_path) as store, prepared(config, data) as (judge, rows):
+    with Store(store_path) as store, _prepared(config, file) as (judge, rows):
         lines = [*plan_lines(judge.plan(rows, store)), str(judge.signature)]
     print_lines(Console(), lines)
 
@@ -132,26 +130,3 @@ def _prepared(config: RunConfig, file: str) -> Iterator[tuple[BoundJudge, list[R
             BoundJudge(method, engine, criteria, truncate_source=config.truncate_source),
             rows,
         )
-
-
-@contextmanager
-def _prepared_benchmark(
-    config: RunConfig, name: str
-) -> Iterator[tuple[BoundJudge, list[ResponseRow]]]:
-    """Give the judge and the responses of a benchmark."""
-    from adjudge.api import BoundJudge
-    from adjudge.benchmarks.base import RatedResponse, find_benchmark
-    from adjudge.benchmarks.files import read_benchmark
-    from adjudge.formats.rows import ResponseRow
-
-    benchmark = find_benchmark(name)
-    method = load_method(config, benchmark.task)
-    criteria = load_criteria(config.criterion or benchmark.criteria, benchmark.task)
-    rows = [
-        ResponseRow(row.id, row.source, row.system, row.response)
-        for row in read_benchmark(benchmark)
-        if isinstance(row, RatedResponse)
-    ]
-    with closing(load_engine(config)) as engine:
-        judge = BoundJudge(method, engine, criteria, truncate_source=config.truncate_source)
-        yield judge, rows[: config.limit or None]

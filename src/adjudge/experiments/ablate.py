@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjudge import registry
-from adjudge.errors import ConfigError
 from adjudge.experiments.bench import BenchRow
 from adjudge.experiments.correlate import COEFFICIENTS
 from adjudge.registry import unknown_name
+from adjudge.runs.plan import Cost
 
 SPEARMAN = COEFFICIENTS.index("spearman")
+#: Direct scoring as the paper has it beside G-Eval: the number that the model writes.
+WRITTEN = {"mode": "sampled", "temperature": "0"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +70,24 @@ class Preset:
     aliases: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
 
-    def printed(self, row: AblationRow, bench: str) -> Mapping[str, Sequence[float]]:
-        """Return the printed figures of a row for a benchmark, by model."""
-        return row.printed.get(self.aliases.get(bench, bench), {})
+    def printed(
+        self, row: AblationRow, bench: str, criteria: Sequence[str]
+    ) -> dict[str, tuple[float, ...]]:
+        """Return the printed figures of a row by model: by criterion and on average, or that alone.
+
+        Of some of the criteria there is no printed average.
+        """
+        names = list(self.benchmarks[bench])
+        found: dict[str, tuple[float, ...]] = {}
+        for model, (*single, average) in row.printed.get(
+            self.aliases.get(bench, bench), {}
+        ).items():
+            if list(criteria) == names:
+                found[model] = (*single, average)
+            elif single:
+                chosen = (single[names.index(name)] for name in criteria)
+                found[model] = (*chosen, float("nan"))
+        return found
 
 
 class Task(NamedTuple):
@@ -103,9 +120,10 @@ class AblationResult(NamedTuple):
         Groups that could be correlated, over all criteria.
     n_failed
         Items without a score, over all criteria and trials.
-    total_tokens, unique_tokens, written_tokens
-        Prompt tokens of all its requests, the edges of their prefix tree, and tokens written;
-        None where the engine cannot tell.
+    cost
+        What all its requests come to; None where it was not run.
+    run_id
+        Its run in the store, of the first trial.
     """
 
     task: Task
@@ -115,9 +133,8 @@ class AblationResult(NamedTuple):
     kept: int = 0
     total: int = 0
     n_failed: int = 0
-    total_tokens: int | None = None
-    unique_tokens: int | None = None
-    written_tokens: int | None = None
+    cost: Cost | None = None
+    run_id: str = ""
 
 
 def presets() -> list[str]:
@@ -190,7 +207,7 @@ def _own_pairs(models: Sequence[str]) -> list[Task]:
     """Return a row for each way in which two of the user's models can share the work."""
     found = []
     for model in models:
-        row = AblationRow(label=f"Direct, {model}", judge="direct")
+        row = AblationRow(label=f"Direct, {model}", judge="direct", options=WRITTEN)
         found.append(Task(row, row.label, model, "", ""))
         for writer in models:
             row = AblationRow(label=f"{model} predicts, {writer} writes", judge="ladder")
@@ -200,21 +217,12 @@ def _own_pairs(models: Sequence[str]) -> list[Task]:
 
 
 def combine(
-    task: Task, trials: Sequence[Sequence[BenchRow]], tokens: Sequence[tuple[int | None, ...]]
+    task: Task, trials: Sequence[Sequence[BenchRow]], cost: Cost, run_id: str
 ) -> AblationResult:
-    """Return the result of a task from its trials' rows and token counts.
-
-    Raises
-    ------
-    ConfigError
-        If there is no trial.
-    """
-    if not trials:
-        raise ConfigError("there is no trial to combine")
+    """Return the result of a task from its trials' rows, the first trial's cost and run."""
     values = np.array([[row.found.correlations[SPEARMAN].value for row in rows] for rows in trials])
     means = [float(each) for each in values.mean(axis=1)]
     first = [row.found.correlations[SPEARMAN] for row in trials[0]]
-    total, unique, written = tokens[0]
     return AblationResult(
         task,
         tuple(values.mean(axis=0).tolist()),
@@ -223,7 +231,6 @@ def combine(
         sum(each.kept for each in first),
         sum(each.total for each in first),
         sum(sum(row.failures.values()) for rows in trials for row in rows),
-        total,
-        unique,
-        written,
+        cost,
+        run_id,
     )

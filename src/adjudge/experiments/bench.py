@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
@@ -15,7 +16,7 @@ from adjudge.experiments.correlate import COEFFICIENTS, CriterionCorrelation, co
 from adjudge.formats.scores import ScoreRow
 from adjudge.formats.verdicts import VerdictRow
 from adjudge.registry import unknown_name
-from adjudge.schema import Criterion, Item, Judgment, Status
+from adjudge.schema import Criterion, Item, Judgment, Status, content_hash
 from adjudge.stats.correlation import Constant, Correlation, Level, correlation
 from adjudge.stats.inference import Interval, mean_interval
 from adjudge.stats.pairwise import (
@@ -40,7 +41,7 @@ class BenchRow(NamedTuple):
     coverage
         Mean coverage of the judgments, in [0, 1]; None where none is known.
     failures
-        Judgments without a score, by status; of a file, ``no_score``.
+        Judgments without a score, by status; of a file, ``no_score``: null there or not in it.
     """
 
     found: CriterionCorrelation
@@ -103,6 +104,19 @@ def select(
     wanted = [row for row in rows if not groups or row.group in groups]
     taken = drawn_sources([row.source.id for row in wanted], limit_sources, seed)
     return [row for row in wanted if row.source.id in taken]
+
+
+def rows_hash(rows: Iterable[RatedResponse | RatedPair]) -> str:
+    """Return the beginning of a hash of a benchmark's texts and gold, for signatures."""
+    whole = hashlib.sha256()
+    for row in rows:
+        content = (
+            [row.system, row.response, dict(row.gold)]
+            if isinstance(row, RatedResponse)
+            else [list(row.systems), list(row.responses), str(row.gold)]
+        )
+        whole.update(content_hash([row.id, row.source.hash, *content]).encode())
+    return whole.hexdigest()[:8]
 
 
 def drawn_sources(ids: Iterable[str], n: int, seed: int) -> set[str]:
@@ -219,8 +233,8 @@ def rate_scores(
         failures = Counter(
             judgment.status.value for judgment in ours if judgment.status is not Status.OK
         )
-        if not judgments and each.n_without_score:
-            failures["no_score"] = each.n_without_score
+        if not judgments and (lacking := each.n_without_score + each.n_only_gold):
+            failures["no_score"] = lacking
         rows.append(BenchRow(each, fmean(coverages) if coverages else None, failures))
     return rows
 
@@ -313,7 +327,9 @@ def conventions(said: tuple[np.ndarray, np.ndarray | None]) -> list[Convention]:
     return [each for each in CONVENTIONS if said[1] is not None or each not in BOTH_ORDERS]
 
 
-def axes(rows: Iterable[RatedResponse], criteria: Sequence[str]) -> list[AxisPair]:
+def criterion_correlations(
+    rows: Iterable[RatedResponse], criteria: Sequence[str]
+) -> list[AxisPair]:
     """Return the Spearman correlations among a benchmark's criteria, in two readings.
 
     ``by_source``: ratings are averaged over the systems of each source, then correlated over
@@ -349,10 +365,22 @@ def axes(rows: Iterable[RatedResponse], criteria: Sequence[str]) -> list[AxisPai
 
 
 def layout(rows: Sequence[ScoreRow], criteria: Sequence[str]) -> list[np.ndarray]:
-    """Return one matrix (systems x sources) per criterion of rows, all laid out alike."""
+    """Return one matrix (systems x sources) per criterion of rows, all laid out alike.
+
+    Raises
+    ------
+    DataError
+        If a system has two responses to a source.
+    """
     sources = {name: i for i, name in enumerate(dict.fromkeys(row.source_id for row in rows))}
     systems = {name: i for i, name in enumerate(dict.fromkeys(row.system for row in rows))}
     matrices = {name: np.full((len(systems), len(sources)), np.nan) for name in criteria}
+    seen: set[tuple[str, str, str]] = set()
     for row in rows:
+        if (row.criterion, row.system, row.source_id) in seen:
+            raise DataError(
+                f"the system {row.system!r} has two responses to the source {row.source_id!r}"
+            )
+        seen.add((row.criterion, row.system, row.source_id))
         matrices[row.criterion][systems[row.system], sources[row.source_id]] = row.value
     return list(matrices.values())

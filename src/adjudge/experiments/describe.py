@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -111,6 +111,33 @@ def describe(
             if pairs
         ),
     )
+
+
+def item_rows(rows: Iterable[RatedResponse | RatedPair], *, gold: bool) -> Iterator[dict[str, Any]]:
+    """Yield the items of a benchmark as rows of a file; with `gold`, what people said of them.
+
+    Responses have ``response`` and a column ``gold_CRITERION`` each, pairs ``response_a`` and
+    ``response_b`` and ``gold``: A, B, tie or null.
+    """
+    letters = {1.0: "A", -1.0: "B", 0.0: "tie"}
+    for row in rows:
+        made: dict[str, Any] = {
+            "id": row.id,
+            "source_id": row.source.id,
+            "group": row.group,
+            "source": row.source.text,
+        }
+        if isinstance(row, RatedResponse):
+            made |= {"system": row.system, "response": row.response}
+            if gold:
+                made |= {f"gold_{name}": value for name, value in row.gold.items()}
+        else:
+            made |= {"response_a": row.responses[0], "response_b": row.responses[1]}
+            if gold:
+                made["gold"] = letters.get(row.gold)
+        if row.criterion:
+            made |= {"criterion": row.criterion.description, "rubric": list(row.criterion.rubric)}
+        yield made
 
 
 def _criteria(benchmark: Benchmark, rows: Sequence[RatedResponse]) -> list[str]:

@@ -135,7 +135,7 @@ def built_ladders(
     ]
 
 
-def ladder_report(ladder: Ladder, source: Source, judgment: Judgment | None) -> LadderReport:
+def ladder_report(ladder: Ladder, source: Source, judgment: Judgment) -> LadderReport:
     """Return what comparisons of neighbours and the texts themselves say of a ladder.
 
     Parameters
@@ -143,9 +143,9 @@ def ladder_report(ladder: Ladder, source: Source, judgment: Judgment | None) -> 
     ladder, source
         The ladder and the text that it is for.
     judgment
-        Of `adjudge.judges.ladder_work.LadderCheck`; None where nothing was compared.
+        Of `adjudge.judges.ladder_work.LadderCheck`.
     """
-    compared = np.array(judgment.distribution if judgment else ()).reshape(-1, 3)
+    compared = np.array(judgment.distribution).reshape(-1, 3)
     gains = compared[:, 0] - compared[:, 1]
     order = np.arange(len(ladder.rungs), dtype=float)
     words = [len(text.split()) if text else 0 for text in ladder.rungs]
@@ -159,7 +159,7 @@ def ladder_report(ladder: Ladder, source: Source, judgment: Judgment | None) -> 
     heights = np.concatenate([[0.0], np.cumsum(gains)])
     return LadderReport(
         ladder=ladder,
-        status=judgment.status if judgment else Status.LADDER_FAILED,
+        status=judgment.status,
         tau=kendall_tau_b(order, heights) if gains.size else math.nan,
         gains=tuple(gains.tolist()),
         inverted=tuple((np.flatnonzero(gains < 0) + 1).tolist()),

@@ -19,7 +19,7 @@ from adjudge.schema import Criterion, Ladder, Source
 
 FORMAT, VERSION = "adjudge-ladders", 1
 _TEXTS = ("source_id", "source_hash", "criterion", "criterion_hash", "writer")
-HUMAN = "human"
+HUMAN, EDITED = "human", "perhaps edited: "
 
 
 def ladder_rows(ladders: Iterable[Ladder]) -> list[dict[str, Any]]:
@@ -102,7 +102,8 @@ def import_ladders(
     ----------
     path
         A ``.jsonl``, ``.csv`` or ``.parquet`` file with ``source_id``, ``criterion``, ``rung``
-        (1 is the worst) and ``text``; with ``writer`` if not people's.
+        (1 is the worst) and ``text``; a ``writer`` that it has is marked, since any rung may
+        have been edited.
     sources, criteria
         What the names in it stand for.
 
@@ -127,6 +128,15 @@ def import_ladders(
                     field=name,
                 )
         source, criterion = known[str(row["source_id"])], meant[str(row["criterion"])]
+        for field, right in (("source_hash", source.hash), ("criterion_hash", criterion.hash)):
+            if row.get(field) not in (None, right):
+                raise DataError(
+                    "the rung was written for something else than this name stands for now: drop "
+                    "the column if it fits all the same",
+                    path=path,
+                    line=line,
+                    field=field,
+                )
         filled = {
             "source_id": source.id,
             "source_hash": source.hash,
@@ -134,7 +144,7 @@ def import_ladders(
             "criterion_hash": criterion.hash,
             "rung": _whole(row.get("rung")),
             "text": row.get("text"),
-            "writer": row.get("writer") or HUMAN,
+            "writer": _edited(row.get("writer")),
         }
         _check_row(filled | {"rungs": 2}, path, line)
         found.setdefault((source.hash, criterion.name), []).append((line, filled))
@@ -219,6 +229,13 @@ def _ladder(rows: Sequence[tuple[int, dict[str, Any]]], path: str | Path) -> Lad
         problems=problems,
         writer=first["writer"],
     )
+
+
+def _edited(writer: object) -> object:
+    """Return who wrote rungs that went through people's hands."""
+    if not isinstance(writer, str) or writer.startswith((HUMAN, EDITED)):
+        return writer or HUMAN
+    return f"{EDITED}{writer}" if writer else HUMAN
 
 
 def _whole(value: object) -> object:

@@ -141,10 +141,13 @@ def check_writable(path: str | Path, *, never: Iterable[str | Path] = ()) -> Non
         raise ConfigError(f"{str(path)!r} cannot be written: {error.strerror}") from error
 
 
-def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
+def write_rows(
+    path: str | Path, rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str] = ()
+) -> int:
     """Write rows to a file in the format of its suffix, and return how many.
 
-    Nested values become JSON text in CSV and Parquet. The file gets its name when it is whole.
+    Nested values become JSON text in CSV and Parquet; `columns` come first there, and are there
+    though there are no rows. The file gets its name when it is whole.
 
     Raises
     ------
@@ -156,7 +159,7 @@ def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
     writers = {".jsonl": _write_jsonl, ".csv": _write_csv, ".parquet": _write_parquet}
     try:
         with whole_file(path) as part:
-            return writers[path.suffix.lower()](part, rows)
+            return writers[path.suffix.lower()](part, rows, columns)
     except OSError as error:
         raise ConfigError(f"{str(path)!r} cannot be written: {error.strerror}") from error
 
@@ -311,7 +314,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def _write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+def _write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> int:
+    del columns  # every line names its own
     n = 0
     with path.open("w", encoding="utf-8") as stream:
         for n, row in enumerate(rows, start=1):  # noqa: B007 - the last number is the count
@@ -319,20 +323,20 @@ def _write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     return n
 
 
-def _write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+def _write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> int:
     flat = [_flat(row) for row in rows]
     with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, fieldnames=_columns(flat))
+        writer = csv.DictWriter(stream, fieldnames=_columns(flat, columns))
         writer.writeheader()
         writer.writerows(flat)
     return len(flat)
 
 
-def _write_parquet(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+def _write_parquet(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> int:
     import polars
 
     flat = [_flat(row) for row in rows]
-    frame = polars.DataFrame(flat, schema=_columns(flat), infer_schema_length=None)
+    frame = polars.DataFrame(flat, schema=_columns(flat, columns), infer_schema_length=None)
     # Columns without any value are those of missing numbers: files must be alike.
     frame = frame.with_columns(polars.col(polars.Null).cast(polars.Float64))
     try:
@@ -342,8 +346,8 @@ def _write_parquet(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     return len(flat)
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(name for row in rows for name in row))
+def _columns(rows: Sequence[Mapping[str, Any]], first: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([*first, *(name for row in rows for name in row)]))
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,12 @@ from adjudge.errors import DataError
 from adjudge.formats.rows import read_rows
 from adjudge.schema import Judgment
 
+#: The columns of a file of scores.
+SCORE_COLUMNS = (
+    "id", "source_id", "system", "criterion", "score", "raw", "distribution", "coverage",
+    "status", "n_calls",
+)  # fmt: skip
+
 
 def score_row(judgment: Judgment) -> dict[str, Any]:
     """Return a judgment's row of a file of scores; missing numbers are null."""

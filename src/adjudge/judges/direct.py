@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from adjudge.errors import ConfigError
 from adjudge.judges.base import (
     Judge,
     Steps,
@@ -89,6 +90,11 @@ class DirectJudge(Judge):
         """Ask once for the score's distribution, or for `samples` written scores."""
         if not item.response.strip():
             return judgment(item, Status.EMPTY_RESPONSE)
+        if item.criterion.rubric and len(item.criterion.rubric) != len(self.scale.scores):
+            raise ConfigError(
+                f"the rubric of {item.criterion.name!r} describes {len(item.criterion.rubric)} "
+                f"scores, the scale {self.scale} has {len(self.scale.scores)}: set low and high"
+            )
         if self.mode == "sampled":
             return (yield from self._sampled(item))
         return (yield from self._expected(item))

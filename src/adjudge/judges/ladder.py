@@ -20,7 +20,7 @@ from adjudge.judges.base import (
     label_scores,
     softmax,
 )
-from adjudge.judges.rungs import PromptOrder, RungWriter, Written, subset
+from adjudge.judges.rungs import PromptOrder, RungWriter, Written, levels, subset
 from adjudge.schema import (
     Capability,
     Item,
@@ -29,6 +29,7 @@ from adjudge.schema import (
     Ladder,
     ScoreLabels,
     Status,
+    canonical_json,
     content_hash,
 )
 
@@ -97,7 +98,8 @@ class LadderJudge(Judge):
     seed
         Decides the draws of the rungs, together with source, criterion and rung.
     rungs
-        Rungs of a ladder, 2**k + 1: the middle ones are written between their neighbours.
+        Rungs of a ladder, 2**k + 1: the middle ones are written between their neighbours. Of
+        ladders that are given, any number that divides them evenly.
     temperature, top_p
         How rungs are drawn; the paper does not say.
     fresh
@@ -158,6 +160,8 @@ class LadderJudge(Judge):
         check_range("samples", self.samples, 0, 1_000_000)
         check_range("trial", self.trial, 0, 1_000_000)
         self.writer  # noqa: B018 - checks its own options
+        if self.ladders is None:
+            levels(self.rungs)
         given, wanted = self.label_texts, LABELS[self.prediction]
         if len(given) != len(wanted) or len(set(given)) != len(given) or not all(given):
             raise ConfigError(
@@ -201,14 +205,21 @@ class LadderJudge(Judge):
     @cached_property
     def conventions(self) -> Mapping[str, str]:
         """See `Judge.conventions`."""
-        texts = {"labels": "/".join(self.label_texts), "scale": "1-5"}
+        most = rung_values_of(self.rungs, self.rung_values).sum()
+        scale = f"{-most:g}-{most:g}" if self.value == "raw" else "1-5"
+        texts = {"labels": "/".join(self.label_texts), "scale": scale}
         if self.ladders is None:
             return texts
+        return texts | {"ladders": self.ladders_mark}
+
+    @cached_property
+    def ladders_mark(self) -> str:
+        """How many ladders are given, and the beginning of their hash."""
         content = sorted(
-            [each.source_hash, each.criterion_hash, list(each.rungs)]
-            for each in self.ladders.values()
+            canonical_json([each.source_hash, each.criterion_hash, list(each.rungs)])
+            for each in (self.ladders or {}).values()
         )
-        return texts | {"ladders": f"{len(content)}#{content_hash(content)[:8]}"}
+        return f"{len(content)}#{content_hash(content)[:8]}"
 
     def judge(self, item: Item) -> Steps:
         """Write or find the ladder of the item's source, then compare with each rung."""
@@ -342,6 +353,11 @@ def outcomes(answers: np.ndarray, question: Question) -> np.ndarray:
     return said[:, [1, 0, 2]] if turned else said
 
 
+def rung_values_of(n: int, rung_values: RungValues) -> np.ndarray:
+    """Return what each of n rungs weighs, ``(n,)``: from 1 to 5, or its number."""
+    return np.linspace(1.0, 5.0, n) if rung_values == "linear15" else np.arange(1.0, n + 1)
+
+
 def ladder_score(probabilities: np.ndarray, rung_values: RungValues = "linear15") -> LadderScore:
     """Return the scores of a response.
 
@@ -360,7 +376,7 @@ def ladder_score(probabilities: np.ndarray, rung_values: RungValues = "linear15"
     """
     n = len(probabilities)
     better, worse, similar = probabilities.T
-    values = np.linspace(1.0, 5.0, n) if rung_values == "linear15" else np.arange(1.0, n + 1)
+    values = rung_values_of(n, rung_values)
     raw = float(values @ (better - worse))
     position = float(1 + 4 * np.mean(better + similar / 2))
     return LadderScore(raw, float(3 + 2 * raw / values.sum()), position)

@@ -16,46 +16,51 @@ import numpy as np
 from adjudge.judges.base import Steps, judgment, label_scores
 from adjudge.judges.ladder import LadderJudge, Question, outcomes
 from adjudge.judges.rungs import Written
-from adjudge.schema import Capability, Item, Status
+from adjudge.schema import Capability, Item, Status, content_hash
 
 
 @dataclass(frozen=True, kw_only=True)
 class LadderBuild(LadderJudge):
     """Writes the ladder of an item's source and criterion; the evidence holds the rungs.
 
-    With `ladders` given, only the rungs in `failed` are written anew.
+    With `ladders` given, only the rungs in `failed` are written anew. How responses would be
+    compared is no option of it.
 
     Parameters
     ----------
     failed
         By (source hash, criterion name): rungs (from 1) to write anew.
-    repair
-        Which repair this is, from 1: each draws anew.
     """
 
     name: ClassVar[str] = "ladder-build"
-    not_options: ClassVar[tuple[str, ...]] = (*LadderJudge.not_options, "failed")
+    not_options: ClassVar[tuple[str, ...]] = (
+        *LadderJudge.not_options, "failed", "rung_values", "prediction", "labels",
+        "leading_space", "label_score", "orders", "samples", "trial", "value", "min_coverage",
+    )  # fmt: skip
 
     failed: Mapping[tuple[str, str], Collection[int]] = field(default_factory=dict)
-    repair: int = 0
 
     @property
     def needs(self) -> frozenset[Capability]:
         """See `Judge.needs`."""
         return frozenset({Capability.GENERATE})
 
+    @property
+    def conventions(self) -> Mapping[str, str]:
+        """See `Judge.conventions`."""
+        if self.ladders is None:
+            return {}
+        failed = sorted([*key, *sorted(rungs)] for key, rungs in self.failed.items())
+        return {"ladders": self.ladders_mark, "failed": content_hash(failed)[:8]}
+
     def judge(self, item: Item) -> Steps:
         """Write the ladder, or those of its rungs that failed."""
-        key = item.source.hash, item.criterion.name
         if self.ladders is None:
             ladder = yield from self.writer.write(item.source, item.criterion)
         else:
+            key = item.source.hash, item.criterion.name
             ladder = yield from self.writer.rewrite(
-                item.source,
-                item.criterion,
-                self.ladders[key].rungs,
-                self.failed[key],
-                repair=self.repair,
+                item.source, item.criterion, self.ladders[key].rungs, self.failed[key]
             )
         return judgment(item, ladder.status, evidence=ladder.evidence)
 
@@ -69,6 +74,19 @@ class LadderCheck(LadderJudge):
     """
 
     name: ClassVar[str] = "ladder-check"
+    not_options: ClassVar[tuple[str, ...]] = (
+        *LadderJudge.not_options, "rungs", "temperature", "top_p", "fresh", "rung_values",
+        "orders", "samples", "trial", "value",
+    )  # fmt: skip
+
+    @property
+    def conventions(self) -> Mapping[str, str]:
+        """See `Judge.conventions`."""
+        return {
+            "labels": "/".join(self.label_texts),
+            "orders": "both",
+            "ladders": self.ladders_mark,
+        }
 
     def judge(self, item: Item) -> Steps:
         """Ask about all neighbours at once."""

@@ -12,7 +12,17 @@ from typing import Literal, NamedTuple
 from adjudge.errors import ConfigError
 from adjudge.judges.base import check_range, derived_seed, generated
 from adjudge.prompts.template import PromptSet
-from adjudge.schema import Completion, Criterion, Generate, Reply, Request, Sampling, Source, Status
+from adjudge.schema import (
+    Completion,
+    Criterion,
+    Generate,
+    Reply,
+    Request,
+    Sampling,
+    Source,
+    Status,
+    text_hash,
+)
 
 PromptOrder = Literal["paper", "shared"]
 MOST_RUNGS = 129
@@ -76,7 +86,6 @@ class RungWriter:
 
     def __post_init__(self) -> None:
         check_range("rungs", self.rungs, 2, MOST_RUNGS)
-        levels(self.rungs)
         check_range("temperature", self.temperature, 0, 10)
         check_range("top_p", self.top_p, 0.001, 1)
 
@@ -84,7 +93,7 @@ class RungWriter:
         self, source: Source, criterion: Criterion
     ) -> Generator[Sequence[Request], Sequence[Reply], Written]:
         """Write all rungs; where one fails for good, what is there is given back."""
-        return (yield from self._write(source, criterion, {}, frozenset(), 0))
+        return (yield from self._write(source, criterion, {}, {}))
 
     def rewrite(
         self,
@@ -92,10 +101,11 @@ class RungWriter:
         criterion: Criterion,
         rungs: Sequence[str | None],
         failed: Collection[int],
-        *,
-        repair: int,
     ) -> Generator[Sequence[Request], Sequence[Reply], Written]:
         """Write the failed rungs anew and keep the others.
+
+        The draw of a rung depends on the text that it replaces too, so that each repair of a
+        ladder draws anew.
 
         Parameters
         ----------
@@ -105,20 +115,17 @@ class RungWriter:
             Its texts, worst first.
         failed
             Rungs (from 1) to write.
-        repair
-            Which repair this is, from 1: each draws anew.
         """
-        kept = {i: text for i, text in enumerate(rungs, start=1) if text and i not in failed}
-        avoided = frozenset(text for text in rungs if text)
-        return (yield from self._write(source, criterion, kept, avoided, repair))
+        before = {rung: text or "" for rung, text in enumerate(rungs, start=1)}
+        kept = {rung: text for rung, text in before.items() if text and rung not in failed}
+        return (yield from self._write(source, criterion, kept, before))
 
     def _write(
         self,
         source: Source,
         criterion: Criterion,
         kept: Mapping[int, str],
-        avoided: frozenset[str],
-        repair: int,
+        before: Mapping[int, str],
     ) -> Generator[Sequence[Request], Sequence[Reply], Written]:
         written = dict(kept)
         problems: dict[int, str] = {}
@@ -127,9 +134,16 @@ class RungWriter:
             for attempt in range(ATTEMPTS):
                 if not missing:
                     break
-                draw = attempt + repair * ATTEMPTS
                 replies = yield [
-                    self._rung(source, criterion, rung, near, written, draw)
+                    _rung_request(
+                        self,
+                        source,
+                        criterion,
+                        rung,
+                        tuple(written[each] for each in near),
+                        attempt,
+                        before.get(rung),
+                    )
                     for rung, near in missing.items()
                 ]
                 for (rung, near), reply in zip(
@@ -137,7 +151,7 @@ class RungWriter:
                 ):
                     text = clean_rung(reply.completions[0])
                     beside = near or tuple({1, self.rungs} - {rung})
-                    if problem := _problem(text, beside, written, avoided):
+                    if problem := _problem(text, beside, written, before):
                         problems[rung] = problem
                         continue
                     written[rung] = text
@@ -147,18 +161,6 @@ class RungWriter:
                 break
         return Written(tuple(written.get(rung) for rung in range(1, self.rungs + 1)), problems)
 
-    def _rung(
-        self,
-        source: Source,
-        criterion: Criterion,
-        rung: int,
-        neighbours: tuple[int, ...],
-        written: Mapping[int, str],
-        draw: int,
-    ) -> Generate:
-        near = tuple(written[each] for each in neighbours)
-        return _rung_request(self, source, criterion, rung, near, draw)
-
 
 @lru_cache(maxsize=4096)  # all responses of a source ask for the same rungs
 def _rung_request(
@@ -167,7 +169,8 @@ def _rung_request(
     criterion: Criterion,
     rung: int,
     near: tuple[str, ...],
-    draw: int,
+    attempt: int,
+    replaced: str | None,
 ) -> Generate:
     """Return the request for a rung between two texts, or for the worst or best one."""
     data = {"source": source.text}
@@ -182,8 +185,10 @@ def _rung_request(
     place: list[object] = [Fraction(rung - 1, writer.rungs - 1)]
     if writer.fresh:
         place.append(writer.rungs)
-    seed = derived_seed(writer.seed, source.hash, criterion.name, *place, draw)
-    warmth = round(writer.temperature + WARMER * (draw % ATTEMPTS), 6)
+    if replaced is not None:
+        place.append(text_hash(replaced))
+    seed = derived_seed(writer.seed, source.hash, criterion.name, *place, attempt)
+    warmth = round(writer.temperature + WARMER * attempt, 6)
     sampling = Sampling(temperature=warmth, top_p=writer.top_p, seed=seed)
     limit = int(writer.prompts.settings["max_tokens"])
     return Generate(messages=messages, max_tokens=limit, sampling=sampling)
@@ -230,7 +235,12 @@ def subset(rungs: Sequence[str | None], n: int) -> tuple[str | None, ...]:
     """
     step, rest = divmod(len(rungs) - 1, n - 1)
     if rest or not step:
-        raise ConfigError(f"a ladder of {len(rungs)} rungs has none of {n} in it")
+        last = len(rungs) - 1
+        some = [str(last // by + 1) for by in range(last, 0, -1) if last % by == 0]
+        raise ConfigError(
+            f"a ladder of {len(rungs)} rungs has none of {n} in it; it has those of "
+            f"{', '.join(some)}: --option rungs={some[-1]}"
+        )
     return tuple(rungs[::step])
 
 
@@ -260,7 +270,7 @@ def folded(text: str) -> tuple[str, ...]:
 
 
 def _problem(
-    text: str, neighbours: Sequence[int], written: Mapping[int, str], avoided: frozenset[str]
+    text: str, neighbours: Sequence[int], written: Mapping[int, str], before: Mapping[int, str]
 ) -> str:
     """Return what is wrong with a rung, or an empty string."""
     if not text:
@@ -272,6 +282,6 @@ def _problem(
     for rung in neighbours:
         if rung in written and folded(written[rung]) == folded(text):
             return f"the same as rung {rung}"
-    if folded(text) in set(map(folded, avoided)):
+    if folded(text) in set(map(folded, before.values())):
         return "the same as before"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from adjudge.experiments.ablate import AblationResult, Preset
@@ -23,7 +24,7 @@ def ablation_report(
     papers = [
         name
         for name in preset.models
-        if any(name in preset.printed(row, bench) for row in preset.rows)
+        if any(name in preset.printed(row, bench, criteria) for row in preset.rows)
     ]
     header = (
         "row", "model", *criteria, "average", "sd", "kept/total", "failed", "prompt tokens",
@@ -31,7 +32,7 @@ def ablation_report(
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
     for each in results:
-        printed = preset.printed(each.task.row, bench)
+        printed = preset.printed(each.task.row, bench, criteria)
         figures = [_printed(printed.get(name, ()), each.task.row.printed_sd) for name in papers]
         rows.append((each.task.label, *_ours(each, len(criteria)), *figures))
     return render_grid(header, rows, style)
@@ -42,7 +43,7 @@ def _ours(result: AblationResult, n_criteria: int) -> list[Cell]:
     if task.why_not:
         return [f"not run: {task.why_not}", *[""] * (n_criteria + 7)]
     model = f"{task.model} + {task.ladder_model}" if task.ladder_model else task.model
-    counts = result.total_tokens, result.unique_tokens, result.written_tokens
+    counts = result.cost or (None, None, None)
     return [
         model,
         *map(Number, result.by_criterion),
@@ -58,5 +59,7 @@ def _printed(values: Sequence[float], sd: float) -> str:
     if not values:
         return ""
     *single, average = values
-    shown = f"{average:g}" + (f" ± {sd:g}" if sd else "")
-    return f"{shown} ({' '.join(f'{value:g}' for value in single)})" if single else shown
+    shown = [] if math.isnan(average) else [f"{average:g}" + (f" ± {sd:g}" if sd else "")]
+    if single:
+        shown.append(f"({' '.join(f'{value:g}' for value in single)})")
+    return " ".join(shown)

@@ -116,7 +116,7 @@ def cost_lines(counters: Counters, seconds: float) -> list[str]:
 
 def plan_lines(plan: Plan) -> list[str]:
     """Return what a run would cost."""
-    about = "~" if plan.estimated else ""
+    about = "~" if plan.estimated or plan.sampled else ""
     lines = [
         f"{count(plan.n_items)} items; {count(plan.n_stored)} replies are in the store already",
         f"{count(plan.n_calls)} model calls to make: {count(plan.n_generations)} generations, "
@@ -126,12 +126,21 @@ def plan_lines(plan: Plan) -> list[str]:
     ]
     if plan.estimated:
         lines.append("~ rests on texts that are not written yet; they count in full length")
+    if plan.sampled:
+        lines.append("~ rests on a sample of the prompts: there are too many to count them all")
     return lines
+
+
+def cut_lines(n_cut: int, tokens: int) -> list[str]:
+    """Return what to say of sources that were cut."""
+    return [f"{count(n_cut)} sources were cut to {count(tokens)} tokens"] if n_cut else []
 
 
 def runs_table(runs: Iterable[Run]) -> Table:
     """Return one row per run."""
-    made = table("run", "started", "data", "judged", "judge", "criterion", "model", "prompt")
+    made = table(
+        "run", "started", "data", "judged", "judge", "criterion", "model", "prompt", whole=("run",)
+    )
     for run in runs:
         fields = run.signature.fields
         made.add_row(

@@ -12,9 +12,23 @@ from adjudge.errors import ConfigError
 from adjudge.registry import unknown_name
 
 
+def _task() -> Any:
+    about = "What responses are: summarization, dialogue, story or instruction"
+    return field(default="summarization", metadata={"help": about})
+
+
+def _limit_sources() -> Any:
+    about = "Take N sources only, whole, drawn by the seed; 0: all"
+    return field(default=0, metadata={"help": about})
+
+
+def _format() -> Any:
+    return field(default="text", metadata={"help": "text, markdown, latex, csv or json"})
+
+
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig:
-    """By what to judge, with which model, and where things go.
+class CommonConfig:
+    """By what to judge, and where things go.
 
     The metadata of a field is its help text.
     """
@@ -23,14 +37,9 @@ class ModelConfig:
         default=(),
         metadata={"help": "Criterion by name or FILE.toml[:NAME]; may be given more than once"},
     )
-    model: str = field(
-        default="smollm2-135m",
-        metadata={"help": "Known name, path to a .gguf, or hf:owner/repo/file.gguf"},
-    )
     store: str = field(
         default="adjudge.db", metadata={"help": "File that keeps replies and judgments"}
     )
-    out: str = field(default="", metadata={"help": "File for the scores: .jsonl, .csv or .parquet"})
     seed: int = field(default=0, metadata={"help": "Seed of everything that is drawn"})
     prompts: str = field(
         default="", metadata={"help": "Folder with METHOD/TASK.toml prompts of your own"}
@@ -45,6 +54,17 @@ class ModelConfig:
     def options(self) -> dict[str, str]:
         """Return the judge's options by name; see `named_values`."""
         return named_values(self.option, what="a judge's option")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(CommonConfig):
+    """With which model to judge, besides."""
+
+    model: str = field(
+        default="smollm2-135m",
+        metadata={"help": "Known name, path to a .gguf, or hf:owner/repo/file.gguf"},
+    )
+    out: str = field(default="", metadata={"help": "File to write: .jsonl, .csv or .parquet"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +84,7 @@ class JudgeConfig(ModelConfig):
 class RunConfig(JudgeConfig):
     """How to judge a file of responses."""
 
-    task: str = field(
-        default="summarization",
-        metadata={"help": "What responses are: summarization, dialogue, story or instruction"},
-    )
+    task: str = _task()
     limit: int = field(default=0, metadata={"help": "Judge the first N rows only; 0: all"})
     min_score: float | None = field(
         default=None,
@@ -87,9 +104,7 @@ class BenchConfig(JudgeConfig):
         default="",
         metadata={"help": "Measure this file of scores or verdicts instead of running a judge"},
     )
-    limit_sources: int = field(
-        default=0, metadata={"help": "Take N sources only, whole, drawn by the seed; 0: all"}
-    )
+    limit_sources: int = _limit_sources()
     group: tuple[str, ...] = field(
         default=(), metadata={"help": "Only items of this group; may be repeated"}
     )
@@ -104,20 +119,15 @@ class BenchConfig(JudgeConfig):
         default="skip", metadata={"help": "Groups without an order: skip, zero or one"}
     )
     resamples: int = field(default=1000, metadata={"help": "Resamples of the 95 % intervals"})
-    format: str = field(default="text", metadata={"help": "text, markdown, latex, csv or json"})
+    format: str = _format()
 
 
 @dataclass(frozen=True, kw_only=True)
 class LadderConfig(ModelConfig):
     """How to write ladders."""
 
-    task: str = field(
-        default="summarization",
-        metadata={"help": "What responses are: summarization, dialogue, story or instruction"},
-    )
-    limit_sources: int = field(
-        default=0, metadata={"help": "Take N sources only, drawn by the seed; 0: all"}
-    )
+    task: str = _task()
+    limit_sources: int = _limit_sources()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,10 +137,7 @@ class CheckConfig(ModelConfig):
     data: str = field(
         default="", metadata={"help": "Where the sources are: a file or a benchmark's name"}
     )
-    task: str = field(
-        default="summarization",
-        metadata={"help": "What responses are: summarization, dialogue, story or instruction"},
-    )
+    task: str = _task()
     repair: bool = field(
         default=False, metadata={"help": "Write the rungs anew that fail; needs --out"}
     )
@@ -140,8 +147,8 @@ class CheckConfig(ModelConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AblateConfig:
-    """How to run the rows of a paper's table again."""
+class AblateConfig(CommonConfig):
+    """How to run the rows of a paper's table again; options go to the rows whose judge has them."""
 
     preset: str = field(
         default="paper-table2",
@@ -151,23 +158,8 @@ class AblateConfig:
         default=(),
         metadata={"help": "NAME=MODEL; a name that the table knows (llama3) stands for it"},
     )
-    criterion: tuple[str, ...] = field(
-        default=(), metadata={"help": "Only these criteria; may be given more than once"}
-    )
-    limit_sources: int = field(
-        default=0, metadata={"help": "Take N sources only, whole, drawn by the seed; 0: all"}
-    )
-    option: tuple[str, ...] = field(
-        default=(), metadata={"help": "Option of every row as NAME=VALUE; may be repeated"}
-    )
-    store: str = field(
-        default="adjudge.db", metadata={"help": "File that keeps replies and judgments"}
-    )
-    seed: int = field(default=0, metadata={"help": "Seed of everything that is drawn"})
-    prompts: str = field(
-        default="", metadata={"help": "Folder with METHOD/TASK.toml prompts of your own"}
-    )
-    format: str = field(default="text", metadata={"help": "text, markdown, latex, csv or json"})
+    limit_sources: int = _limit_sources()
+    format: str = _format()
 
 
 Config = TypeVar("Config")

@@ -22,6 +22,7 @@ from adjudge.schema import (
     Reply,
     Request,
     ScoreLabels,
+    canonical_json,
 )
 
 #: Up to so many calls, tokens are counted; beyond, they are estimated from a sample.
@@ -61,6 +62,8 @@ class Plan(NamedTuple):
         Tokens that the texts to write may have together.
     estimated
         Whether some prompts rest on text that is not written yet.
+    sampled
+        Whether tokens were estimated from a sample: beyond `EXACT_PROMPTS` calls.
     """
 
     n_items: int
@@ -71,6 +74,7 @@ class Plan(NamedTuple):
     unique_tokens: int | None
     written_tokens: int
     estimated: bool
+    sampled: bool = False
 
     @property
     def n_calls(self) -> int:
@@ -151,7 +155,8 @@ def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) 
         total_tokens=total,
         unique_tokens=unique,
         written_tokens=written,
-        estimated=estimated or n_calls > EXACT_PROMPTS,
+        estimated=estimated,
+        sampled=n_calls > EXACT_PROMPTS,
     )
 
 
@@ -183,49 +188,60 @@ def run_cost(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) 
 
 
 class _TokenCount:
-    """Counts the tokens of prompts and of their prefix tree, in bounded memory."""
+    """Counts the tokens of prompts and of their prefix trees, in bounded memory.
+
+    Where two engines share the work, each has a tree of its own.
+    """
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._requests: list[Request] = []
-        self._n = self._total = self._unique = 0
-        self._sampled_bytes = self._sampled_tokens = 0
+        self._engine, self._n = engine, 0
+        self._requests: dict[str, list[Request]] = {}
+        self._bytes = np.zeros(2)
+        self._sampled = np.zeros(2)
 
     def add(self, request: Request) -> None:
+        """Count one request."""
         self._n += 1
-        self._requests.append(request)
-        if len(self._requests) == 2 * EXACT_PROMPTS:
-            self._fold()
+        engine = canonical_json(dict(self._engine.signature_of(request)))
+        mine = self._requests.setdefault(engine, [])
+        mine.append(request)
+        if len(mine) == 2 * EXACT_PROMPTS:
+            self._fold(mine)
 
     def result(self) -> tuple[int | None, int | None]:
-        """Return the tokens of all prompts, and of their prefix tree; None if not known."""
+        """Return the tokens of all prompts, and of their prefix trees; None if not known."""
         if self._n <= EXACT_PROMPTS:
-            prompts = [self._engine.prompt_tokens(each) for each in self._requests]
+            return self._counted()
+        for mine in self._requests.values():
+            self._fold(mine)
+        in_bytes, in_tokens = self._sampled
+        if not in_tokens:
+            return None, None
+        total, unique = np.round(self._bytes * in_tokens / in_bytes).astype(int)
+        return int(total), int(unique)
+
+    def _counted(self) -> tuple[int | None, int | None]:
+        total = unique = 0
+        for mine in self._requests.values():
+            prompts = [self._engine.prompt_tokens(each) for each in mine]
             known = [prompt for prompt in prompts if prompt is not None]
             if len(known) < len(prompts):
                 return None, None
             tree = prefix_plan(known)
-            return tree.total_tokens, tree.unique_tokens
-        self._fold()
-        if not self._sampled_tokens:
-            return None, None
-        rate = self._sampled_tokens / self._sampled_bytes
-        return round(self._total * rate), round(self._unique * rate)
+            total += tree.total_tokens
+            unique += tree.unique_tokens
+        return total, unique
 
-    def _fold(self) -> None:
-        """Count the bytes of the requests that are held, and let them go."""
-        if not self._requests:
-            return
-        texts = [np.frombuffer(_text(request), dtype=np.uint8) for request in self._requests]
+    def _fold(self, requests: list[Request]) -> None:
+        """Count the bytes of requests, and let them go."""
+        texts = [np.frombuffer(_text(request), dtype=np.uint8) for request in requests]
         tree = prefix_plan(cast("list[Sequence[int]]", texts))
-        self._total += tree.total_tokens
-        self._unique += tree.unique_tokens
-        for request in self._requests[:: max(1, len(self._requests) // SAMPLE)]:
+        self._bytes += tree.total_tokens, tree.unique_tokens
+        for request in requests[:: max(1, len(requests) // SAMPLE)]:
             tokens = self._engine.prompt_tokens(request)
             if tokens is not None:
-                self._sampled_bytes += len(_text(request))
-                self._sampled_tokens += len(tokens)
-        self._requests = []
+                self._sampled += len(_text(request)), len(tokens)
+        requests.clear()
 
 
 def _text(request: Request) -> bytes:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from adjudge.engines.base import Engine
 from adjudge.errors import ConfigError
-from adjudge.schema import Item, Message, ScoreLabels, Source
+from adjudge.schema import Item, Message, ScoreLabels, Source, text_hash
 
 
 class Truncated(NamedTuple):
@@ -33,15 +33,16 @@ def truncate_sources(items: Sequence[Item], limit: int, engine: Engine) -> Trunc
     if not limit:
         return Truncated(list(items), 0)
     around = _count("", engine)
-    cut: dict[str, Source] = {}
+    cut: dict[str, str] = {}
     for item in items:
         if item.source.hash not in cut:
-            text = _shortened(item.source.text, limit + around, engine)
-            whole = text == item.source.text
-            cut[item.source.hash] = item.source if whole else Source(id=item.source.id, text=text)
+            cut[item.source.hash] = _shortened(item.source.text, limit + around, engine)
     return Truncated(
-        [replace(item, source=cut[item.source.hash]) for item in items],
-        sum(source.hash != key for key, source in cut.items()),
+        [
+            replace(item, source=Source(id=item.source.id, text=cut[item.source.hash]))
+            for item in items
+        ],
+        sum(text_hash(text) != key for key, text in cut.items()),
     )
 
 

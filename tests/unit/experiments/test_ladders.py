@@ -65,7 +65,7 @@ def report(
 ) -> LadderReport:
     """Return the report of a ladder whose neighbours were compared, or not if there are no rows."""
     ladder = make_ladder(rungs, problems=problems)
-    return ladder_report(ladder, SOURCE, judged(*rows) if rows else None)
+    return ladder_report(ladder, SOURCE, judged(*rows))
 
 
 # --- comparisons --------------------------------------------------------------------------------
@@ -107,13 +107,6 @@ def test_a_comparison_that_failed_gives_no_tau(status: Status) -> None:
     assert found.status is status
     assert (found.gains, found.inverted, found.failed) == ((), (), frozenset())
     assert math.isnan(found.tau)
-
-
-def test_without_a_judgment_the_texts_alone_are_looked_at() -> None:
-    found = report()
-    assert found.status is Status.LADDER_FAILED
-    assert math.isnan(found.tau)
-    assert found.words == (1, 2, 3, 2, 4)
 
 
 # --- texts --------------------------------------------------------------------------------------

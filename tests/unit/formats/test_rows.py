@@ -606,3 +606,13 @@ def test_checking_a_place_changes_nothing(write: Write, tmp_path: Path) -> None:
     check_writable(tmp_path / "new.csv")
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_a_file_without_rows_can_be_read(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"empty{suffix}"
+    assert write_rows(path, [], columns=["id", "score"]) == 0
+    assert list(read_rows(path)) == []
+    if suffix != ".jsonl":
+        read = polars.read_csv if suffix == ".csv" else polars.read_parquet
+        assert read(path).columns == ["id", "score"]
