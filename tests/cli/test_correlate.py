@@ -63,7 +63,8 @@ def files(**changes: Any) -> list[str]:
 
 def test_the_numbers_are_those_of_scipy(run: Run) -> None:
     code, out, errors = run(*files(), "--format", "json")
-    assert (code, errors) == (0, "")
+    assert code == 0
+    assert errors.startswith("scores:scores.jsonl#")
     (row,) = json.loads(out)
     kept = [0, 1]
     for name, function in (
@@ -118,7 +119,7 @@ def test_criteria_without_a_partner_are_shown_not_dropped(run: Run) -> None:
         "b": (0, 12),
         "c": (0, 12),
     }
-    assert errors.splitlines() == ["b: no row joins", "c: no row joins"]
+    assert errors.splitlines()[:2] == ["b: no row joins", "c: no row joins"]
 
 
 def test_scores_without_a_criterion_join_gold_of_one(run: Run) -> None:
@@ -209,7 +210,9 @@ def test_unknown_choices(run: Run, flag: str, value: str, message: str) -> None:
 
 def test_text_says_how_to_reproduce_it(run: Run) -> None:
     _, out, _ = run(*files(), "--seed", "7")
-    assert out.splitlines()[-1] == (
-        "level:sample|constant:skip|resamples:50 of sources and systems|seed:7"
+    assert re.fullmatch(
+        r"scores:scores\.jsonl#[0-9a-f]{8}\|gold:gold\.jsonl#[0-9a-f]{8}\|level:sample\|constant:skip"
+        r"\|resamples:50 of sources and systems\|seed:7\|adjudge:[\d.]+",
+        out.splitlines()[-1],
     )
     assert run(*files(), "--seed", "7")[1] == out

@@ -14,6 +14,7 @@ from adjudge.errors import ConfigError
 
 if TYPE_CHECKING:
     from adjudge.benchmarks.base import RatedPair, RatedResponse
+    from adjudge.experiments.compare import Difference
     from adjudge.formats.scores import ScoreRow
     from adjudge.stats.correlation import Coefficient, Constant, Level
     from adjudge.stats.inference import Permute
@@ -60,73 +61,104 @@ def compare(
     ] = "text",
 ) -> None:
     """Compare judges on a benchmark: differences with p-values, corrected by Holm."""
-    from importlib.metadata import version
+    from adjudge.reports.grid import check_style
 
-    import numpy as np
+    if repeated := [each for each in judges if judges.count(each) > 1]:
+        raise ConfigError(f"{repeated[0]} is given more than once")
+    check_style(format)
+    judged = [_judged(each, store) for each in judges]
+    if len({each.name for each in judged}) < len(judged):
+        judged = [each._replace(name=name) for each, name in zip(judged, judges, strict=True)]
+    wanted = _Wanted(coefficient, convention, level, constant, permute, permutations, seed)
+    _print_differences(judged, _benchmark(judged, bench), wanted, format)
+
+
+class _Wanted(NamedTuple):
+    """How judges are to be compared."""
+
+    coefficient: str
+    convention: str
+    level: str
+    constant: str
+    permute: str
+    permutations: int
+    seed: int
+
+
+def _print_differences(judged: Sequence[_Judged], bench: str, wanted: _Wanted, style: str) -> None:
+    """Print every difference, and the line that reproduces it."""
+    from importlib.metadata import version
 
     from adjudge.benchmarks.base import find_benchmark
     from adjudge.benchmarks.files import read_benchmark
-    from adjudge.experiments.bench import bench_gold, gold_names, rows_hash
-    from adjudge.experiments.compare import compare_scores, compare_verdicts
-    from adjudge.formats.verdicts import read_verdicts
+    from adjudge.experiments.bench import rows_hash
     from adjudge.reports.bench import difference_report
-    from adjudge.reports.grid import check_style
     from adjudge.stats.correlation import Coefficient, Constant, Level
     from adjudge.stats.inference import Permute
     from adjudge.stats.pairwise import Convention
 
-    if repeated := [each for each in judges if judges.count(each) > 1]:
-        raise ConfigError(f"{repeated[0]} is given more than once")
-    judged = [_judged(each, store) for each in judges]
-    benchmark = find_benchmark(_benchmark(judged, bench))
-    level = level or benchmark.level
+    benchmark = find_benchmark(bench)
+    wanted = wanted._replace(level=wanted.level or benchmark.level)
     for what, value, kind in (
-        ("coefficient", coefficient, Coefficient),
-        ("convention", convention, Convention),
-        ("level", level, Level),
-        ("policy for constant groups", constant, Constant),
-        ("way to permute", permute, Permute),
+        ("coefficient", wanted.coefficient, Coefficient),
+        ("convention", wanted.convention, Convention),
+        ("level", wanted.level, Level),
+        ("policy for constant groups", wanted.constant, Constant),
+        ("way to permute", wanted.permute, Permute),
     ):
         check_known(what, value, get_args(kind))
-    check_style(format)
-    if len({each.name for each in judged}) < len(judged):
-        judged = [each._replace(name=name) for each, name in zip(judged, judges, strict=True)]
-    rng = np.random.default_rng(seed)
     rows = read_benchmark(benchmark)
     if benchmark.kind == "pairs":
-        if runs := [each.name for each in judged if not each.file]:
-            raise ConfigError(
-                f"{benchmark.name} has pairs, {runs[0]} is a run of scores: give files of verdicts"
-            )
-        found = compare_verdicts(
-            {each.name: read_verdicts(each.file) for each in judged},
-            cast("Sequence[RatedPair]", rows),
-            rng=rng,
-            convention=cast("Convention", convention),
-            n_resamples=permutations,
-        )
-        settings = f"convention:{convention}"
+        found = _of_pairs(judged, cast("Sequence[RatedPair]", rows), wanted)
+        names: tuple[str, ...] = ("convention", "permutations", "seed")
     else:
-        rated = cast("Sequence[RatedResponse]", rows)
-        found = compare_scores(
-            {each.name: _scores(each) for each in judged},
-            bench_gold(rated, gold_names(rated)),
-            rng=rng,
-            coefficient=cast("Coefficient", coefficient),
-            level=cast("Level", level),
-            constant=cast("Constant", constant),
-            permute=cast("Permute", permute),
-            n_resamples=permutations,
-        )
-        settings = f"coefficient:{coefficient}|level:{level}|constant:{constant}|permute:{permute}"
-    print(difference_report(found, format))
+        found = _of_scores(judged, cast("Sequence[RatedResponse]", rows), wanted)
+        names = ("coefficient", "level", "constant", "permute", "permutations", "seed")
+    print(difference_report(found, style))
     said = "|".join(f"{each.name}={each.mark}" for each in judged)
-    print_after(
-        [
-            f"judges:{said}|benchmark:{benchmark.name}#{rows_hash(rows)}|{settings}"
-            f"|permutations:{permutations}|seed:{seed}|adjudge:{version('adjudge')}"
-        ],
-        format,
+    settings = "|".join(f"{name}:{getattr(wanted, name)}" for name in names)
+    line = f"judges:{said}|benchmark:{benchmark.name}#{rows_hash(rows)}|{settings}"
+    print_after([f"{line}|adjudge:{version('adjudge')}"], style)
+
+
+def _of_pairs(
+    judged: Sequence[_Judged], rows: Sequence[RatedPair], wanted: _Wanted
+) -> list[Difference]:
+    import numpy as np
+
+    from adjudge.experiments.compare import compare_verdicts
+    from adjudge.formats.verdicts import read_verdicts
+
+    if runs := [each.name for each in judged if not each.file]:
+        raise ConfigError(
+            f"the benchmark has pairs, {runs[0]} is a run of scores: give files of verdicts"
+        )
+    return compare_verdicts(
+        {each.name: read_verdicts(each.file) for each in judged},
+        rows,
+        rng=np.random.default_rng(wanted.seed),
+        convention=cast("Convention", wanted.convention),
+        n_resamples=wanted.permutations,
+    )
+
+
+def _of_scores(
+    judged: Sequence[_Judged], rows: Sequence[RatedResponse], wanted: _Wanted
+) -> list[Difference]:
+    import numpy as np
+
+    from adjudge.experiments.bench import bench_gold, gold_names
+    from adjudge.experiments.compare import compare_scores
+
+    return compare_scores(
+        {each.name: _scores(each) for each in judged},
+        bench_gold(rows, gold_names(rows)),
+        rng=np.random.default_rng(wanted.seed),
+        coefficient=cast("Coefficient", wanted.coefficient),
+        level=cast("Level", wanted.level),
+        constant=cast("Constant", wanted.constant),
+        permute=cast("Permute", wanted.permute),
+        n_resamples=wanted.permutations,
     )
 
 
