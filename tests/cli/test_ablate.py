@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from adjudge.cli.main import main
 from adjudge.experiments.ablate import AblationRow, Preset
+from tests.cli.conftest import CommandLine
 from tests.cli.test_bench import BENCHMARK, RESPONSES
 
 Run = Callable[..., tuple[int, str, str]]
@@ -38,7 +38,7 @@ PRESET = Preset(
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: CommandLine) -> Run:
     """Run `adjudge ablate` in an empty folder: exit status, output, errors."""
     monkeypatch.chdir(tmp_path)
     rows = [row for row in RESPONSES if row.source.id in ("s0", "s1")]
@@ -46,18 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setattr("adjudge.benchmarks.files.read_benchmark", lambda benchmark: rows)
     monkeypatch.setattr("adjudge.experiments.ablate.load_preset", lambda name: PRESET)
 
-    def command(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["adjudge", "ablate", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return command
+    return partial(command_line, "ablate")
 
 
 def test_rows_are_run_beside_the_printed_figures(run: Run, tiny_model: Path) -> None:

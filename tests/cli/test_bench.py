@@ -8,9 +8,9 @@ import io
 import json
 import re
 import sqlite3
-import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ import pytest
 from scipy import stats
 
 from adjudge.benchmarks.base import Benchmark, RatedPair, RatedResponse
-from adjudge.cli.main import main
 from adjudge.schema import Criterion, Source
+from tests.cli.conftest import CommandLine
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -71,7 +71,7 @@ PAIRS = [
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: CommandLine) -> Run:
     """Run `adjudge bench` in an empty folder: exit status, output, errors."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
@@ -90,18 +90,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         "adjudge.benchmarks.files.read_benchmark", lambda benchmark: known[benchmark.name][1]
     )
 
-    def command(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["adjudge", "bench", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return command
+    return partial(command_line, "bench")
 
 
 def write(name: str, rows: list[dict[str, Any]]) -> str:

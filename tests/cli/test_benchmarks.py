@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ import pytest
 
 from adjudge.benchmarks import base
 from adjudge.benchmarks.base import Benchmark, DataFile, LocalFile, RatedPair, RatedResponse
-from adjudge.cli.main import main
 from adjudge.errors import DataError
 from adjudge.experiments.describe import describe
 from adjudge.schema import Criterion, Source
+from tests.cli.conftest import CommandLine
 
 Run = Callable[..., tuple[int, str, str]]
 #: Source, system, gold and ratings; the gold of the source "b" is constant.
@@ -101,22 +101,11 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run(data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(data: Path, monkeypatch: pytest.MonkeyPatch, command_line: CommandLine) -> Run:
     """Run `adjudge benchmarks`: exit status, output, errors."""
     monkeypatch.setenv("COLUMNS", "160")
 
-    def command(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["adjudge", "benchmarks", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return command
+    return partial(command_line, "benchmarks")
 
 
 def cells(text: str, first: str) -> list[str]:

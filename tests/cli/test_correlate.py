@@ -6,8 +6,8 @@ import csv
 import io
 import json
 import re
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adjudge.cli.main import main
+from tests.cli.conftest import CommandLine
 
 Run = Callable[..., tuple[int, str, str]]
 #: Four systems by three sources; the third source has constant gold.
@@ -24,22 +24,11 @@ GOLD = np.array([[1, 1, 3], [3, 2, 3], [2, 3, 3], [4, 4, 3]], dtype=float)
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: CommandLine) -> Run:
     """Run `adjudge correlate` in an empty folder: exit status, output, errors."""
     monkeypatch.chdir(tmp_path)
 
-    def command(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["adjudge", "correlate", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return command
+    return partial(command_line, "correlate")
 
 
 def rows(values: np.ndarray, field: str, **more: Any) -> list[dict[str, Any]]:

@@ -110,6 +110,16 @@ def read_sources(path: str | Path) -> list[Source]:
     return [source for source, _ in sources.values()]
 
 
+def check_columns(row: Mapping[str, Any], *names: str, path: str | Path, line: int) -> None:
+    """Raise DataError if a row lacks a column, or its ``id`` is null."""
+    for name in names:
+        if name not in row or (name == "id" and row[name] is None):
+            has = ", ".join(map(str, row)) or "nothing"
+            raise DataError(
+                f"the column is missing; the row has: {has}", path=path, line=line, field=name
+            )
+
+
 def check_suffix(path: Path) -> None:
     """Raise ConfigError if a file's suffix names no known format."""
     if path.suffix.lower() not in SUFFIXES:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adjudge.errors import DataError
-from adjudge.formats.rows import read_rows
+from adjudge.formats.rows import check_columns, read_rows
 from adjudge.schema import Judgment
 
 #: The columns of a file of scores.
@@ -64,15 +64,7 @@ def read_scores(path: str | Path, field: str) -> list[ScoreRow]:
     rows: list[ScoreRow] = []
     lines: dict[tuple[str, ...], int] = {}
     for line, row in read_rows(path):
-        for needed in ("id", field):
-            if needed not in row or (needed == "id" and row["id"] is None):
-                has = ", ".join(map(str, row)) or "nothing"
-                raise DataError(
-                    f"the column is missing; the row has: {has}",
-                    path=path,
-                    line=line,
-                    field=needed,
-                )
+        check_columns(row, "id", field, path=path, line=line)
         texts = {
             name: "" if row.get(name) is None else str(row[name])
             for name in ("id", "criterion", "source_id", "system")
@@ -114,11 +106,7 @@ def read_numbers(path: str | Path, field: str, *, limit: int = 0) -> list[float]
     """
     found = []
     for line, row in islice(read_rows(path), limit or None):
-        if field not in row:
-            has = ", ".join(map(str, row)) or "nothing"
-            raise DataError(
-                f"the column is missing; the row has: {has}", path=path, line=line, field=field
-            )
+        check_columns(row, field, path=path, line=line)
         found.append(_number(row[field], path, line, field))
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adjudge.errors import DataError
-from adjudge.formats.rows import read_rows
+from adjudge.formats.rows import check_columns, read_rows
 
 #: What a verdict may say, in any case, and its number.
 VERDICTS = {"a": 1.0, "b": -1.0, "tie": 0.0}
@@ -43,15 +43,7 @@ def read_verdicts(path: str | Path) -> list[VerdictRow]:
     rows: list[VerdictRow] = []
     lines: dict[str, int] = {}
     for line, row in read_rows(path):
-        for needed in ("id", "verdict"):
-            if needed not in row or (needed == "id" and row["id"] is None):
-                has = ", ".join(map(str, row)) or "nothing"
-                raise DataError(
-                    f"the column is missing; the row has: {has}",
-                    path=path,
-                    line=line,
-                    field=needed,
-                )
+        check_columns(row, "id", "verdict", path=path, line=line)
         name = str(row["id"])
         if name in lines:
             raise DataError(
