@@ -57,11 +57,12 @@ def ablate(config: AblateConfig, bench: str) -> None:
     results: dict[int, AblationResult] = {}
     order = sorted(range(len(tasks)), key=lambda i: (tasks[i].model, tasks[i].ladder_model))
     with interruptible() as stop, Store(config.store) as store, _Engines(models) as engines:
-        for i in order:
+        for done, i in enumerate(order, start=1):
             if tasks[i].why_not:
                 results[i] = AblationResult(tasks[i])
                 continue
-            print_lines(console, [f"{tasks[i].label}: {tasks[i].model}"])
+            row = f"row {done} of {len(tasks)}: {tasks[i].label}, {tasks[i].model}"
+            print_lines(console, [row])
             engine = engines.load(tasks[i])
             results[i] = _run(config, tasks[i], benchmark, criteria, rows, engine, store, stop)
     print(
