@@ -18,8 +18,8 @@ from typing import Any
 import polars
 import pytest
 
-from adjudge.cli.main import main
 from adjudge.runs.store import APPLICATION_ID, Store
+from tests.cli.conftest import CommandLine
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Run = Callable[..., "Result"]
@@ -39,23 +39,11 @@ class Result:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: CommandLine) -> Run:
     """Run a command line in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-
-    def command(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["adjudge", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
-
-    return command
+    return lambda *arguments: Result(*command_line(*arguments))
 
 
 @pytest.fixture(scope="session")
