@@ -189,6 +189,24 @@ def test_a_rung_that_comes_out_empty_is_drawn_again_with_another_seed() -> None:
     assert best[0].sampling.seed != best[1].sampling.seed
 
 
+def test_a_rung_that_repeats_its_neighbour_is_asked_for_in_other_words() -> None:
+    between: list[Generate] = []
+
+    def answer(request: Request) -> Answer:
+        if not isinstance(request, Generate):
+            return EQUAL
+        if kind(request) == "between":
+            between.append(request)
+            return "best possible" if len(between) == 1 else f"text {len(between)}"
+        return kind(request)
+
+    (judgment,) = judged(ScriptedEngine(answer), make_item())
+    assert judgment.status is Status.OK
+    asked = [words(request) for request in between]
+    assert [("Do not repeat" in each) for each in asked] == [False, True, False, False]
+    assert asked[1].startswith(asked[0].strip())
+
+
 @pytest.mark.parametrize(
     ("bad", "text", "problem"),
     [

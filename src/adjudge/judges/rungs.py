@@ -177,7 +177,8 @@ def _rung_request(
     shown = {"criterion": criterion, "order": writer.prompt_order}
     if near:
         data |= {"lower": near[0], "upper": near[1]}
-        messages = writer.prompts.render("between", data, **shown)
+        # The first draw is asked as if there were no other, so that it stays what it was.
+        messages = writer.prompts.render("between", data, again=attempt > 0, **shown)
     else:
         quality = "worst possible" if rung == 1 else "best possible"
         messages = writer.prompts.render("extreme", data, quality=quality, **shown)

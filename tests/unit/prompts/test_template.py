@@ -140,7 +140,7 @@ def test_no_text_leaves_the_tags_of_a_built_in_prompt(
 ) -> None:
     prompts = load_prompts(method, task)
     fields = {"criterion": CRITERION, "scale": Scale(), "quality": "best possible"}
-    fields |= {"asked": "better", "order": order}
+    fields |= {"asked": "better", "order": order, "again": True}
     quiet = {name: f"text of {name}" for name in names}
     before = prompts.render(prompt, quiet, **fields)[-1].content
     own_tags = re.findall(r"</?[a-z_]+>", before)
