@@ -69,8 +69,8 @@ def synthetic(n: int) -> list[Item]:
         Item(
             id=f"i{i}",
             source=sources[i // SYSTEMS],
-            system=f"m{i % SYSTEMS}",
-            response=f"What summary {i} says. " * 8,
+            systems=(f"m{i % SYSTEMS}",),
+            responses=(f"What summary {i} says. " * 8,),
             criterion=criterion,
         )
         for i in range(n)

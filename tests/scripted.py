@@ -91,7 +91,7 @@ def make_item(
     return Item(
         id=item_id,
         source=Source(id=f"source of {source}", text=source),
-        system=system,
-        response=response,
+        systems=(system,),
+        responses=(response,),
         criterion=CRITERION,
     )

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from adjudge.engines.base import Engine
     from adjudge.engines.replay import RecordingEngine, ReplayEngine
     from adjudge.errors import AdjudgeError, ConfigError, DataError, EngineError, StoreError
+    from adjudge.grading import Grader
     from adjudge.runs.store import Store
     from adjudge.schema import Criterion, Judgment, Signature, Status
 
@@ -21,6 +22,7 @@ _EXPORTS = {
     "DataError": "adjudge.errors",
     "Engine": "adjudge.engines.base",
     "EngineError": "adjudge.errors",
+    "Grader": "adjudge.grading",
     "Judgment": "adjudge.schema",
     "RecordingEngine": "adjudge.engines.replay",
     "ReplayEngine": "adjudge.engines.replay",
@@ -41,6 +43,7 @@ __all__ = [
     "DataError",
     "Engine",
     "EngineError",
+    "Grader",
     "Judgment",
     "RecordingEngine",
     "ReplayEngine",

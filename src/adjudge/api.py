@@ -12,17 +12,18 @@ from adjudge.engines.base import Engine
 from adjudge.engines.routed import RoutedEngine
 from adjudge.errors import ConfigError
 from adjudge.formats.ladders import read_ladders
-from adjudge.formats.rows import ResponseRow, is_unicode
-from adjudge.formats.scores import score_row
+from adjudge.formats.responses import ResponseRow, given_rows
+from adjudge.formats.scores import score_rows
 from adjudge.judges.base import Judge
+from adjudge.judges.by_scores import PairsByScores
 from adjudge.prompts.template import load_prompts
 from adjudge.runs.config import checked_fields
 from adjudge.runs.plan import Plan, plan_run
 from adjudge.runs.runner import Counters
-from adjudge.runs.start import StartedRun, check_needs, run_signature, start_run
+from adjudge.runs.start import StartedRun, fit, run_signature, start_run
 from adjudge.runs.store import Store
 from adjudge.runs.truncate import truncate_sources
-from adjudge.schema import Criterion, Item, Judgment, Ladder, Signature, Source
+from adjudge.schema import Criterion, Item, Judgment, Ladder, Signature
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +47,7 @@ class Scores(NamedTuple):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per judgment, as files of scores have them: for a data frame."""
-        return [score_row(each) for each in self.judgments]
+        return score_rows(self.judgments)
 
 
 class BoundJudge:
@@ -68,23 +69,32 @@ class BoundJudge:
         *,
         truncate_source: int = 0,
     ) -> None:
-        check_needs(method, engine)
+        method = fit(method, engine)
         self.method, self.engine, self.criteria = method, engine, tuple(criteria)
         self.truncate_source = truncate_source
 
     @property
     def signature(self) -> Signature:
         """The line that reproduces this judge's numbers."""
+        return self.signature_for(())
+
+    def signature_for(self, rows: Iterable[ResponseRow]) -> Signature:
+        """Return the line that reproduces the numbers of rows, which may have their own rubrics."""
+        own = [row.criterion for row in rows if row.criterion]
         return run_signature(
-            self.method, self.criteria, self.engine, truncate_source=self.truncate_source
+            self.method,
+            list(dict.fromkeys([*self.criteria, *own])),
+            self.engine,
+            truncate_source=self.truncate_source,
         )
 
     def score(
         self,
         *,
         sources: Sequence[str],
-        responses: Sequence[str | None],
-        systems: Sequence[str] | None = None,
+        responses: Sequence[str | None] | Sequence[Sequence[str]],
+        systems: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        reference_answers: Sequence[str | None] | None = None,
         store: str | Path | Store = ":memory:",
     ) -> Scores:
         """Return one judgment per response and criterion.
@@ -94,9 +104,12 @@ class BoundJudge:
         sources
             What each response answers; ``(n,)``. Equal texts share one ladder.
         responses
-            The texts to judge; ``(n,)``. None counts as an empty response.
+            The texts to judge; ``(n,)``. None counts as an empty response. For judges of pairs
+            and lists, a sequence of texts for each source.
         systems
-            What wrote each response; ``(n,)``.
+            What wrote each response; ``(n,)``, or sequences like those of the responses.
+        reference_answers
+            Texts that are known to be good; ``(n,)``. None: there is none.
         store
             A store, or the path of one, that keeps replies and judgments; by default nothing
             is kept.
@@ -111,44 +124,37 @@ class BoundJudge:
         With several criteria the judgments are in the order of the responses, each by all
         criteria.
         """
-        for name, given in (("sources", sources), ("responses", responses), ("systems", systems)):
-            if isinstance(given, str):
-                raise ConfigError(f"{name} is one text; give a list of texts")
-        names = systems if systems is not None else [""] * len(responses)
-        if not len(sources) == len(responses) == len(names):
-            raise ConfigError(
-                f"sources, responses and systems must be as many: got {len(sources)}, "
-                f"{len(responses)} and {len(names)}"
-            )
-        for name, texts in (("source", sources), ("response", responses)):
-            for number, text in enumerate(texts, start=1):
-                _check_text(f"{name} {number}", text, empty=name == "response")
-        known: dict[str, Source] = {}
-        for text in sources:
-            known.setdefault(text, Source(id=f"source-{len(known) + 1}", text=text))
-        rows = [
-            ResponseRow(str(number), known[source], system, response or "")
-            for number, (source, response, system) in enumerate(
-                zip(sources, responses, names, strict=True), start=1
-            )
-        ]
+        rows = given_rows(sources, responses, systems, reference_answers)
+        return self.score_rows(rows, store=store)
+
+    def score_rows(
+        self, rows: Sequence[ResponseRow], *, store: str | Path | Store = ":memory:"
+    ) -> Scores:
+        """Return one judgment per row and criterion; see `score`."""
         if isinstance(store, Store):
             return self._collected(rows, store)
         with Store(store) as opened:
             return self._collected(rows, opened)
 
     def items(self, rows: Iterable[ResponseRow]) -> list[Item]:
-        """Return the items to judge: every row by every criterion, sources cut if that is on."""
+        """Return the items to judge, sources cut if that is on.
+
+        A row is judged by its own criterion if it has one, else by every criterion.
+        """
+        rows = list(rows)
+        if not self.criteria and any(row.criterion is None for row in rows):
+            raise ConfigError("name a criterion: not every row has a rubric of its own")
         items = [
             Item(
                 id=row.id,
                 source=row.source,
-                system=row.system,
-                response=row.response,
+                systems=row.systems,
+                responses=row.responses,
                 criterion=criterion,
+                reference_answer=row.reference_answer,
             )
             for row in rows
-            for criterion in self.criteria
+            for criterion in ([row.criterion] if row.criterion else self.criteria)
         ]
         return truncate_sources(items, self.truncate_source, self.engine).items
 
@@ -171,12 +177,13 @@ class BoundJudge:
         stopped: Callable[[], bool] = lambda: False,
     ) -> StartedRun:
         """Return the run of the rows in the store; see `adjudge.runs.start.start_run`."""
+        rows = list(rows)
         return start_run(
             self.method,
             self.engine,
             self.items(rows),
             store,
-            signature=self.signature,
+            signature=self.signature_for(rows),
             data=data,
             stopped=stopped,
         )
@@ -186,7 +193,7 @@ class BoundJudge:
         counters = Counters()
         for event in run.events:
             counters = event.counters
-        return Scores(tuple(store.judgments(run.id)), self.signature, counters)
+        return Scores(tuple(store.judgments(run.id)), self.signature_for(rows), counters)
 
 
 def load_engine(reference: str, *, ladder_model: str | None = None) -> Engine:
@@ -224,13 +231,14 @@ def load_engine(reference: str, *, ladder_model: str | None = None) -> Engine:
 def judge(
     name: str,
     *,
-    criterion: str | Criterion | Sequence[str | Criterion],
+    criterion: str | Criterion | Sequence[str | Criterion] = (),
     task: str,
     engine: Engine,
     seed: int = 0,
     prompts: str | Path | None = None,
     ladders: str | Path | Mapping[tuple[str, str], Ladder] | None = None,
     truncate_source: int = 0,
+    pairs: bool = False,
     **options: Any,
 ) -> BoundJudge:
     """Return a judge bound to its criteria and an engine.
@@ -240,7 +248,8 @@ def judge(
     name
         A judge's name; ``adjudge judges`` lists them.
     criterion
-        A criterion, its name for the task, ``file.toml[:name]``, or several of these.
+        A criterion, its name for the task, ``file.toml[:name]``, or several of these; none
+        where every row has a rubric of its own.
     task
         ``summarization``, ``dialogue``, ``story`` or ``instruction``.
     engine
@@ -254,6 +263,9 @@ def judge(
         writing them.
     truncate_source
         Cut sources to so many tokens; 0: never, a source that is too long is an error.
+    pairs
+        Whether pairs are judged: a judge of single responses then scores both and prefers the
+        one with more; scores that differ by the option `tie_margin` or less are a tie.
     options
         The judge's own options.
 
@@ -263,7 +275,13 @@ def judge(
         If a name or an option is not known or the engine cannot serve the judge.
     """
     method = judge_method(
-        name, task=task, seed=seed, prompts=prompts, ladders=ladders, options=options
+        name,
+        task=task,
+        seed=seed,
+        prompts=prompts,
+        ladders=ladders,
+        pairs=pairs,
+        options=options,
     )
     several = [criterion] if isinstance(criterion, str | Criterion) else list(criterion)
     return BoundJudge(method, engine, load_criteria(several, task), truncate_source=truncate_source)
@@ -277,10 +295,19 @@ def judge_method(
     seed: int = 0,
     prompts: str | Path | None = None,
     ladders: str | Path | Mapping[tuple[str, str], Ladder] | None = None,
+    pairs: bool = False,
 ) -> Judge:
     """Return a judge without an engine; see `judge` for the parameters and errors."""
     kind = registry.judges.load(name)
-    more = {}
+    if pairs and kind.takes == "response":
+        margin = {key: value for key, value in options.items() if key == "tie_margin"}
+        others = {key: value for key, value in options.items() if key not in margin}
+        scorer = judge_method(
+            name, task=task, seed=seed, prompts=prompts, ladders=ladders, options=others
+        )
+        margin = checked_fields(PairsByScores, margin, what=f"option of {name}")
+        return PairsByScores(prompts=scorer.prompts, seed=seed, scorer=scorer, **margin)
+    more: dict[str, Any] = {}
     if ladders is not None:
         if "ladders" not in kind.not_options:
             raise ConfigError(f"the judge {name!r} uses no ladders")
@@ -298,10 +325,8 @@ def load_criteria(criteria: Sequence[str | Criterion], task: str) -> list[Criter
     Raises
     ------
     ConfigError
-        If there is none, one is not known, or two have one name.
+        If one is not known, or two have one name.
     """
-    if not criteria:
-        raise ConfigError("name at least one criterion")
     loaded = [
         each if isinstance(each, Criterion) else load_criterion(each, task) for each in criteria
     ]
@@ -309,14 +334,3 @@ def load_criteria(criteria: Sequence[str | Criterion], task: str) -> list[Criter
     if repeated := [name for name in names if names.count(name) > 1]:
         raise ConfigError(f"the criterion {repeated[0]!r} is given more than once")
     return loaded
-
-
-def _check_text(what: str, text: object, *, empty: bool) -> None:
-    """Raise ConfigError if something is no text; None and blanks count as empty ones."""
-    if not isinstance(text, str) and not (empty and text is None):
-        raise ConfigError(f"{what} must be text, not {text!r}")
-    if isinstance(text, str):
-        if not is_unicode(text):
-            raise ConfigError(f"{what} holds half of a surrogate pair, which is no text")
-        if not (empty or text.strip()):
-            raise ConfigError(f"{what} is empty")

@@ -75,6 +75,8 @@ judges = Registry(
     {
         "ladder": "adjudge.judges.ladder:LadderJudge",
         "direct": "adjudge.judges.direct:DirectJudge",
+        "prometheus-absolute": "adjudge.judges.absolute:PrometheusAbsoluteJudge",
+        "prometheus-relative": "adjudge.judges.relative:PrometheusRelativeJudge",
     },
 )
 

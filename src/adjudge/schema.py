@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import StrEnum
@@ -63,54 +65,182 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Question:
+    """A question of a checklist, to be answered by yes or no; yes is good. Weights are relative."""
+
+    text: str
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", float(self.weight))
+        if not 0 < self.weight < math.inf:
+            raise ConfigError(f"the weight of a question must be above 0, not {self.weight}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Criterion:
     """A quality to judge by: its name as asked for, its title and what it means.
 
-    `rubric` describes each score in turn, lowest first; empty where there is none.
+    Attributes
+    ----------
+    rubric
+        A description for each score, lowest first; empty where there is none.
+    levels
+        The scores that the rubric describes, as many; empty: those of the scale in turn.
+    questions
+        What a checklist asks.
     """
 
     name: str
     title: str
     description: str
     rubric: tuple[str, ...] = ()
+    levels: tuple[float, ...] = ()
+    questions: tuple[Question, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(map(float, self.levels)))
+
+    @cached_property
+    def content(self) -> list[object]:
+        """All that it says, whatever its name."""
+        more = [[each.text, each.weight] for each in self.questions]
+        usual = (*range(1, len(self.rubric) + 1),)
+        levels = [list(self.levels)] if self.levels not in ((), usual) else []
+        return [self.title, self.description, *self.rubric, *levels, *more]
 
     @cached_property
     def hash(self) -> str:
-        """The sha256 of what it says, whatever its name: ladders belong to the meaning."""
-        return content_hash([self.title, self.description, *self.rubric])
+        """The sha256 of what it says: ladders belong to the meaning."""
+        return content_hash(self.content)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """The allowed scores: the whole numbers from `low` to `high`."""
+    """The allowed scores: whole numbers from `low` to `high`, some of them, or all between.
 
-    low: int = 1
-    high: int = 5
+    Attributes
+    ----------
+    values
+        The allowed numbers, lowest first; empty: every whole number.
+    continuous
+        Whether every number between the ends is allowed.
+    """
+
+    low: float = 1
+    high: float = 5
+    values: tuple[int, ...] = ()
+    continuous: bool = False
 
     def __post_init__(self) -> None:
-        if self.low >= self.high:
+        if not self.low < self.high:
             raise ConfigError(
                 f"the scale {self.low}-{self.high} has no room: low must be below high"
             )
 
+    @classmethod
+    def of(cls, text: str) -> Scale:
+        """Return the scale that a text names: 1-10, certain values as in 1,3,5, or 0..1.
+
+        Raises
+        ------
+        ConfigError
+            If it names none, or a value twice.
+
+        Examples
+        --------
+        >>> Scale.of("1,3,5").scores, str(Scale.of("0..1"))
+        ((1, 3, 5), '0..1')
+        """
+        bare = text.replace(" ", "")
+        if whole := re.fullmatch(r"(-?\d{1,6})-(-?\d{1,6})", bare):
+            return cls(low=int(whole[1]), high=int(whole[2]))
+        number = r"(-?\d{1,6}(?:\.\d{1,6})?)"
+        if between := re.fullmatch(rf"{number}\.\.{number}", bare):
+            return cls(low=float(between[1]), high=float(between[2]), continuous=True)
+        if not re.fullmatch(r"-?\d{1,6}(,-?\d{1,6})+", bare):
+            raise ConfigError(
+                f"{text!r} is no scale: write 1-10 for whole numbers, 1,3,5 for certain ones, "
+                "0..1 for all between"
+            )
+        values = sorted(map(int, bare.split(",")))
+        if twice := [value for value in values if values.count(value) > 1]:
+            raise ConfigError(f"the scale {text!r} has the value {twice[0]} twice: drop one")
+        return cls(low=values[0], high=values[-1], values=tuple(values))
+
     @property
     def scores(self) -> tuple[int, ...]:
-        """All scores, lowest first."""
-        return tuple(range(self.low, self.high + 1))
+        """All scores, lowest first.
+
+        Raises
+        ------
+        ConfigError
+            If the scale is continuous.
+        """
+        if self.continuous:
+            raise ConfigError(f"the scale {self} is continuous: its scores cannot be listed")
+        return self.values or tuple(range(int(self.low), int(self.high) + 1))
+
+    def __contains__(self, score: float) -> bool:
+        if self.continuous:
+            return self.low <= score <= self.high
+        return score in self.scores
 
     def __str__(self) -> str:
-        return f"{self.low}-{self.high}"
+        if self.values:
+            return ",".join(map(str, self.values))
+        return f"{self.low:g}{'..' if self.continuous else '-'}{self.high:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One response to judge, with its source and the criterion to judge it by."""
+    """What is judged at once: one response, a pair or a list, its source and the criterion.
+
+    Attributes
+    ----------
+    responses, systems
+        The texts, and what wrote each; `systems` is empty where that is not known.
+    reference_answer
+        A text that is known to be good; empty where there is none.
+    """
 
     id: str
     source: Source
-    system: str
-    response: str
+    responses: tuple[str, ...]
     criterion: Criterion
+    systems: tuple[str, ...] = ()
+    reference_answer: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.responses or len(self.systems) not in (0, len(self.responses)):
+            raise ConfigError(
+                f"the item {self.id!r} has {len(self.responses)} responses and "
+                f"{len(self.systems)} systems: there must be one response or more, and as many "
+                "systems or none"
+            )
+
+    @property
+    def response(self) -> str:
+        """The only response; of a pair or a list there is none."""
+        if len(self.responses) != 1:
+            raise ConfigError(
+                f"the item {self.id!r} has {len(self.responses)} responses, this judge takes one"
+            )
+        return self.responses[0]
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The two responses; where there are not two there is no pair."""
+        if len(self.responses) != 2:
+            raise ConfigError(
+                f"the item {self.id!r} has {len(self.responses)} responses, this judge takes two"
+            )
+        return self.responses[0], self.responses[1]
+
+    @property
+    def system(self) -> str:
+        """What wrote the responses; several are joined by a bar."""
+        return " | ".join(self.systems) if any(self.systems) else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +304,11 @@ class Sampling:
 
 
 class Request:
-    """What an engine is asked. Equal content, equal ``id``."""
+    """What an engine is asked. Equal content, equal ``id``.
+
+    A last message of the assistant is a reply that has begun, and that what is asked for goes
+    on with.
+    """
 
     capability: ClassVar[Capability]
     messages: tuple[Message, ...]
@@ -223,7 +357,7 @@ class Generate(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreLabels(Request):
-    """Ask for the log-probability of each label as the reply's first text."""
+    """Ask for the log-probability of each label as the next text of the reply."""
 
     capability = Capability.SCORE_LABELS
     messages: tuple[Message, ...]
@@ -350,9 +484,14 @@ class Judgment:
     Attributes
     ----------
     value
-        The score on the judge's scale; None unless `status` is ``ok``. Higher is better.
+        The score on the judge's scale; of a pair the preference, from 1 (the first is better) to
+        -1; None unless `status` is ``ok``, and of a list. Higher is better.
     raw
         The method's own number before it was put on the scale.
+    sd
+        Standard deviation of the value over repeated runs; None where there was one.
+    ranks
+        Of a list: each response's rank, 1 is best, equal ones share the mean; ``(n,)``.
     distribution
         Probabilities behind the value; one row per comparison or one row over the scores.
     coverage
@@ -370,6 +509,8 @@ class Judgment:
     status: Status
     value: float | None = None
     raw: float | None = None
+    sd: float | None = None
+    ranks: tuple[float, ...] = ()
     distribution: tuple[tuple[float, ...], ...] = ()
     coverage: float | None = None
     feedback: str | None = None

@@ -17,18 +17,19 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 #: Longest prefix wins.
 ROWS = {
-    "errors": -1, "schema": 0, "registry": 0, "cache": 0,
+    "errors": -2, "schema": -1, "registry": 0, "cache": 0, "rubrics": 0,
     "prompts": 1, "criteria": 1, "formats": 1, "stats": 1, "benchmarks": 1,
     "engines.prefix": 1, "engines.base": 1, "runs.store": 1,
     "judges": 2, "engines": 2,
     "runs": 3, "training": 3,
-    "api": 4, "experiments": 4,
+    "api": 4, "experiments": 4, "grading": 5,
     "reports": 5, "viewer": 5,
     "cli": 6, "__main__": 7,
 }  # fmt: skip
 #: Third-party packages that may be imported at the top of a module, by row; others only inside
 #: the functions that need them.
 AT_TOP = {
+    -2: set(),
     -1: set(),
     0: {"numpy"},
     1: {"numpy", "jinja2"},  # scipy only inside functions

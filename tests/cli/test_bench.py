@@ -304,7 +304,15 @@ def test_judges_of_pairs_are_compared(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "pairs"], "pairs has pairs, which the judge 'ladder' cannot compare; give"),
+        (["run", "pairs"], "unknown criterion of summarization 'helpfulness'"),
+        (
+            ["run", "pairs", "--criterion", "coherence", "--criterion", "fluency"],
+            "pairs are compared by one criterion: give --criterion once",
+        ),
+        (
+            ["run", "pairs", "--scores", "a.jsonl", "--criterion", "fluency"],
+            "--criterion does nothing with verdicts from a file: drop it",
+        ),
         (["run", "ours", "--criterion", "coherense"], "did you mean 'coherence'"),
         (["run", "ours", "--level", "samples"], "did you mean 'sample'"),
         (["run", "ours", "--constant", "skp"], "did you mean 'skip'"),
@@ -473,8 +481,38 @@ def test_a_plan_of_a_run_counts_its_calls(run: Run, tiny_model: Path) -> None:
     assert "16 model calls to make: 0 generations, 16 label scorings" in out
     run("run", "ours", *flags, "--resamples", 2)
     assert "16 items; 16 replies are in the store already" in run("plan", "ours", *flags)[1]
-    code, _, err = run("plan", "pairs", *flags)
-    assert (code, "pairs has pairs, which no judge here compares yet" in err) == (2, True)
+    code, out, err = run("plan", "pairs", *flags, "--criterion", "fluency")
+    assert code == 0, err
+    assert "4 model calls to make: 0 generations, 4 label scorings" in out
+
+
+@pytest.mark.parametrize(
+    ("judge", "orders", "options"),
+    [
+        ("direct", 1, []),
+        ("prometheus-absolute", 1, ["max_tokens=8", "score_mode=logprobs", "min_coverage=0"]),
+        ("prometheus-relative", 2, ["max_tokens=8", "orders=both", "min_coverage=0"]),
+        ("prometheus-relative", 1, ["max_tokens=8", "score_mode=text", "retries=1"]),
+    ],
+)
+def test_pairs_are_judged(
+    run: Run, tiny_model: Path, judge: str, orders: int, options: list[str]
+) -> None:
+    flags = ["--model", f"{tiny_model}#threads=1", "--judge", judge, "--criterion", "fluency"]
+    flags += [part for option in options for part in ("--option", option)]
+    code, out, err = run("run", "pairs", *flags, "--format", "csv", "--out", "out.jsonl")
+    assert code == 0, err
+    found = {(row["convention"], row["ties"]): row for row in table(out)}
+    assert len(found) == (10 if orders == 2 else 4)
+    written = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in written] == ["p0", "p1", "p2", "p3"]
+    assert all(("verdict_swapped" in row) == (orders == 2) for row in written)
+    read = table(run("run", "pairs", "--scores", "out.jsonl", "--format", "csv")[1])
+    for row in read:
+        assert row["accuracy"] == found[row["convention"], row["ties"]]["accuracy"]
+        assert row["unreadable"] == found[row["convention"], row["ties"]]["unreadable"]
+    if judge == "direct":
+        assert "pairs:by_scores|tie_margin:0" in err
 
 
 def test_cut_sources_are_counted_and_signed(run: Run, tiny_model: Path) -> None:

@@ -51,7 +51,7 @@ def recorded(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     """Replies of the tiny model to everything that a run over the rows below asks."""
     import adjudge
     from adjudge.engines.llama import LlamaEngine
-    from adjudge.formats.rows import read_responses
+    from adjudge.formats.responses import read_responses
 
     folder = tmp_path_factory.mktemp("recorded")
     engine = adjudge.RecordingEngine(LlamaEngine(tiny_model, threads=1), folder / "replies.jsonl")

@@ -110,6 +110,17 @@ def test_log_probs_are_those_of_the_full_softmax_after_the_assistant_header(
     assert reply.coverage == pytest.approx(sum(map(math.exp, expected)), rel=1e-3)
 
 
+def test_labels_go_on_where_a_begun_reply_ends(tiny: LlamaEngine, plain: Plain) -> None:
+    begun = Message(role="assistant", content="It is plain. [RESULT]")
+    (reply,) = tiny.run([ScoreLabels(messages=(*user("Which?"), begun), labels=(" A", " Worse"))])
+    assert isinstance(reply, LabelScores)
+    before = TEMPLATE_START + "Which?" + TEMPLATE_END + begun.content
+    expected = [plain.distribution(before)[label] for label in (" A", " Worse")]
+    assert reply.logprobs == pytest.approx(expected, abs=1e-3)
+    assert reply.n_tokens == (1, 1)
+    assert scored(tiny, "Which?", " A").logprobs[0] != pytest.approx(expected[0], abs=1e-3)
+
+
 def test_labels_that_share_first_tokens(tiny: LlamaEngine, plain: Plain) -> None:
     reply = scored(tiny, "Which?", "Worse", "Worst", "W")
     expected = [
@@ -375,6 +386,19 @@ def test_labels_stand_where_the_template_puts_a_reply(tmp_path: Path) -> None:
     spelled = Plain(tmp_path / "pieces.gguf").distribution("[INST] Hi [/INST]", 700)
     reply = scored(engine, "Hi", "Better", "Worse")
     assert reply.n_tokens == (1, 1)
+    expected = (spelled[" Better"], spelled[" Worse"])
+    assert reply.logprobs == pytest.approx(expected, abs=1e-3)
+    engine.close()
+
+
+def test_a_begun_reply_stands_where_the_template_puts_a_reply(tmp_path: Path) -> None:
+    engine = sentencepiece(tmp_path, LLAMA_2)
+    begun = (*user("Hi"), Message(role="assistant", content="Better [/INST] Better"))
+    (reply,) = engine.run([ScoreLabels(messages=begun, labels=(" Better", " Worse"))])
+    assert isinstance(reply, LabelScores)
+    safe = engine._text._safe(begun[1].content)
+    assert "[/INST]" not in safe
+    spelled = Plain(tmp_path / "pieces.gguf").distribution(f"[INST] Hi [/INST] {safe}", 700)
     expected = (spelled[" Better"], spelled[" Worse"])
     assert reply.logprobs == pytest.approx(expected, abs=1e-3)
     engine.close()

@@ -94,7 +94,6 @@ def test_the_signature_changes_with_what_changes_the_numbers() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"criterion": []}, "name at least one criterion"),
         ({"criterion": ["coherence", "coherence"]}, "'coherence' is given more than once"),
         ({"task": "poetry"}, "unknown task 'poetry'"),
         ({"rungs": "many"}, "option of ladder 'rungs': Input should be a valid integer"),
@@ -107,6 +106,12 @@ def test_what_is_wrong_is_found_when_the_judge_is_built(
     given = {"criterion": "coherence", "task": "story", **options}
     with pytest.raises(adjudge.ConfigError, match=message):
         adjudge.judge("ladder", engine=ScriptedEngine(answer), **given)  # type: ignore[arg-type]
+
+
+def test_a_judge_without_a_criterion_judges_rows_with_rubrics_alone() -> None:
+    judge = adjudge.judge("ladder", task="story", engine=ScriptedEngine(answer))
+    with pytest.raises(adjudge.ConfigError, match="name a criterion: not every row has a rubric"):
+        judge.score(sources=["a"], responses=["b"])
 
 
 def test_an_engine_that_cannot_serve_the_judge_is_refused_with_those_that_can() -> None:
@@ -123,7 +128,7 @@ def test_lengths_must_agree() -> None:
     judge = adjudge.judge(
         "ladder", criterion="coherence", task="story", engine=ScriptedEngine(answer)
     )
-    with pytest.raises(adjudge.ConfigError, match="got 2, 1 and 1"):
+    with pytest.raises(adjudge.ConfigError, match="got 2 sources, 1 responses, 1 systems"):
         judge.score(sources=["a", "b"], responses=["c"])
 
 

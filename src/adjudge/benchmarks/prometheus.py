@@ -271,7 +271,13 @@ def _criterion(row: Row, asked: str, score: str, *, required: bool = False) -> C
 
 
 def _named(asked: str, scores: Sequence[str]) -> Criterion:
-    return Criterion(name="rubric", title="Rubric", description=asked, rubric=tuple(scores))
+    return Criterion(
+        name="rubric",
+        title="Rubric",
+        description=asked,
+        rubric=tuple(scores),
+        levels=tuple(range(1, len(scores) + 1)),
+    )
 
 
 def _reference(row: Row, field: str) -> tuple[str, ...]:

@@ -19,8 +19,9 @@ from adjudge.runs.config import AblateConfig, named_values
 if TYPE_CHECKING:
     from adjudge.benchmarks.base import Benchmark, RatedResponse
     from adjudge.engines.base import Engine
-    from adjudge.experiments.ablate import AblationResult, Preset, Task
+    from adjudge.experiments.ablate import AblationResult, AblationRow, Preset, Task
     from adjudge.experiments.bench import BenchRow
+    from adjudge.judges.base import Judge
     from adjudge.runs.store import Store
 
 
@@ -136,7 +137,7 @@ def _run(
     """Run all trials of a task, and return what came out."""
     import numpy as np
 
-    from adjudge import api, registry
+    from adjudge import api
     from adjudge.experiments.ablate import combine
     from adjudge.experiments.bench import (
         bench_gold,
@@ -146,27 +147,15 @@ def _run(
         rows_hash,
     )
     from adjudge.runs.plan import Cost, run_cost
-    from adjudge.runs.start import run_signature, start_run
+    from adjudge.runs.start import fit, run_signature, start_run
     from adjudge.runs.truncate import truncate_sources
 
     items = bench_items(rows, api.load_criteria(criteria, benchmark.task))
     items, _ = truncate_sources(items, config.truncate_source, engine)
-    kind = registry.judges.load(task.row.judge)
-    known = {each.name for each in fields(kind)}
-    usual = {name: value for name, value in config.options().items() if name in known}
     trials: list[list[BenchRow]] = []
     cost, run_id = Cost(None, None, 0), ""
     for trial in range(task.row.trials):
-        options = usual | dict(task.row.options)
-        if task.row.trials > 1:
-            options["trial"] = str(trial)
-        method = api.judge_method(
-            task.row.judge,
-            task=benchmark.task,
-            seed=config.seed,
-            prompts=config.prompts or None,
-            options=options,
-        )
+        method = fit(_method(config, task.row, benchmark.task, trial), engine)
         signature = run_signature(
             method,
             list(dict.fromkeys(item.criterion for item in items)),
@@ -193,3 +182,21 @@ def _run(
         if trial == 0:
             cost, run_id = run_cost(method, items, engine, store), begun.id
     return combine(task, trials, cost, run_id)
+
+
+def _method(config: AblateConfig, row: AblationRow, task: str, trial: int) -> Judge:
+    """Return the judge of a row; options go to those that have them."""
+    from adjudge import api, registry
+
+    known = {each.name for each in fields(registry.judges.load(row.judge))}
+    options = {name: value for name, value in config.options().items() if name in known}
+    options |= row.options
+    if row.trials > 1:
+        options["trial"] = str(trial)
+    return api.judge_method(
+        row.judge,
+        task=task,
+        seed=config.seed,
+        prompts=config.prompts or None,
+        options=options,
+    )

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from adjudge.schema import Criterion, Item, Judgment, Signature
     from adjudge.stats.correlation import Constant, Level
 
+#: By what to compare pairs that have no criterion of their own, if nothing else is asked for.
+PAIR_CRITERION = "helpfulness"
+
 BenchArgument = Annotated[str, typer.Argument(help="A benchmark; see `adjudge benchmarks list`")]
 
 
@@ -69,7 +72,7 @@ def run(config: BenchConfig, bench: str) -> None:
         _refuse(config, [*idle, "judge", "ladder_model", "ladders"], "with --scores")
     chosen = _chosen(config, bench)
     if chosen.benchmark.kind == "pairs":
-        _refuse(config, ["level", "constant", "criterion"], f"for the pairs of {bench}")
+        _refuse(config, ["level", "constant"], f"for the pairs of {bench}")
         _run_pairs(config, chosen, cast("Sequence[RatedPair]", chosen.rows))
     else:
         _refuse(config, ["by_group"], f"for {bench}, which has no pairs; see --group")
@@ -82,7 +85,7 @@ def plan(config: BenchConfig, bench: str) -> None:
 
     from adjudge.reports.tables import plan_lines
     from adjudge.runs.plan import plan_run
-    from adjudge.runs.start import check_needs
+    from adjudge.runs.start import fit
     from adjudge.runs.store import Store
     from adjudge.runs.truncate import truncate_sources
 
@@ -90,7 +93,7 @@ def plan(config: BenchConfig, bench: str) -> None:
     method, items = _method_and_items(config, chosen)
     path = config.store if Path(config.store).exists() else ":memory:"
     with Store(path) as store, closing(load_engine(config)) as engine:
-        check_needs(method, engine)
+        method = fit(method, engine)
         items, _ = truncate_sources(items, config.truncate_source, engine)
         lines = plan_lines(plan_run(method, items, engine, store))
     print_lines(Console(), lines)
@@ -147,22 +150,20 @@ def _chosen(config: BenchConfig, bench: str) -> _Chosen:
 
 
 def _run_pairs(config: BenchConfig, chosen: _Chosen, rows: Sequence[RatedPair]) -> None:
-    """Measure stored verdicts on pairs."""
-    from importlib.metadata import version
-
+    """Judge pairs, or take their verdicts from a file, and print the accuracy."""
     import numpy as np
 
-    from adjudge.experiments.bench import rate_verdicts
+    from adjudge.experiments.bench import judged_verdicts, rate_verdicts
     from adjudge.formats.verdicts import read_verdicts
     from adjudge.reports.bench import accuracy_report
-    from adjudge.schema import Signature
 
-    if not config.scores:
-        raise ConfigError(
-            f"{chosen.benchmark.name} has pairs, which the judge {config.judge!r} cannot compare; "
-            "give verdicts that are there already: --scores FILE with columns id and verdict"
-        )
-    verdicts = read_verdicts(config.scores)
+    after: list[str] = []
+    if config.scores:
+        _refuse(config, ["criterion"], "with verdicts from a file")
+        verdicts, signature = read_verdicts(config.scores), _file_signature(config, chosen)
+    else:
+        signature, judgments, after = _judged(config, chosen)
+        verdicts = judged_verdicts(judgments)
     found = rate_verdicts(
         verdicts,
         rows,
@@ -173,13 +174,21 @@ def _run_pairs(config: BenchConfig, chosen: _Chosen, rows: Sequence[RatedPair]) 
     print(accuracy_report(found, config.format))
     if stray := {each.id for each in verdicts}.difference(row.id for row in rows):
         print(f"{len(stray)} verdicts join no pair, such as {min(stray)!r}", file=sys.stderr)
-    signature = Signature(
-        {"verdicts": hashed_file(config.scores)}
+    measured = {"resamples": f"{config.resamples} of pairs"}
+    print_after([*after, str(signature | measured)], config.format)
+
+
+def _file_signature(config: BenchConfig, chosen: _Chosen) -> Signature:
+    """Return what reproduces numbers from a file of scores or verdicts."""
+    from importlib.metadata import version
+
+    from adjudge.schema import Signature
+
+    return Signature(
+        {"verdicts" if chosen.benchmark.kind == "pairs" else "scores": hashed_file(config.scores)}
         | chosen.fields
-        | {"resamples": f"{config.resamples} of pairs", "seed": str(config.seed)}
-        | {"adjudge": version("adjudge")}
+        | {"seed": str(config.seed), "adjudge": version("adjudge")}
     )
-    print_after([str(signature)], config.format)
 
 
 def _run_scores(config: BenchConfig, chosen: _Chosen, rows: Sequence[RatedResponse]) -> None:
@@ -219,23 +228,15 @@ def _given_scores(
     config: BenchConfig, chosen: _Chosen, rows: Sequence[RatedResponse]
 ) -> tuple[Signature, list[ScoreRow], list[str]]:
     """Return the scores of a file by the wanted criteria: signature, scores, criteria."""
-    from importlib.metadata import version
-
     from adjudge.experiments.bench import gold_names
     from adjudge.formats.scores import read_scores
-    from adjudge.schema import Signature
 
     scores = read_scores(config.scores, "score")
     if wanted := _wanted_criteria(config, chosen.benchmark) if config.criterion else []:
         scores = [row for row in scores if row.criterion in ("", *wanted)]
     named = set(wanted) or {row.criterion for row in scores} - {""}
     criteria = [name for name in gold_names(rows) if not named or name in named]
-    signature = Signature(
-        {"scores": hashed_file(config.scores)}
-        | chosen.fields
-        | {"seed": str(config.seed), "adjudge": version("adjudge")}
-    )
-    return signature, scores, criteria
+    return _file_signature(config, chosen), scores, criteria
 
 
 def _print_scores(found: Sequence[BenchRow], style: str) -> None:
@@ -255,14 +256,29 @@ def _print_scores(found: Sequence[BenchRow], style: str) -> None:
 def _method_and_items(config: BenchConfig, chosen: _Chosen) -> tuple[Judge, list[Item]]:
     """Return the judge, without a model, and the items for it."""
     from adjudge import api
-    from adjudge.experiments.bench import bench_items
+    from adjudge.experiments.bench import bench_items, pair_items
 
+    task = chosen.benchmark.task
     if chosen.benchmark.kind == "pairs":
-        raise ConfigError(f"{chosen.benchmark.name} has pairs, which no judge here compares yet")
+        pairs = cast("Sequence[RatedPair]", chosen.rows)
+        criterion = _pair_criterion(config, pairs, task)
+        return load_method(config, task, pairs=True), pair_items(pairs, criterion)
     names = _wanted_criteria(config, chosen.benchmark)
-    criteria: list[Criterion] = api.load_criteria(names, chosen.benchmark.task) if names else []
+    criteria: list[Criterion] = api.load_criteria(names, task) if names else []
     items = bench_items(cast("Sequence[RatedResponse]", chosen.rows), criteria)
-    return load_method(config, chosen.benchmark.task), items
+    return load_method(config, task), items
+
+
+def _pair_criterion(config: BenchConfig, pairs: Sequence[RatedPair], task: str) -> Criterion | None:
+    """Return the criterion of pairs that have none of their own."""
+    from adjudge import api
+
+    if all(pair.criterion for pair in pairs):
+        _refuse(config, ["criterion"], "for pairs that have a criterion of their own")
+        return None
+    if len(config.criterion) > 1:
+        raise ConfigError("pairs are compared by one criterion: give --criterion once")
+    return api.load_criteria(config.criterion or [PAIR_CRITERION], task)[0]
 
 
 def _judged(
@@ -270,9 +286,9 @@ def _judged(
 ) -> tuple[Signature, Sequence[Judgment], list[str]]:
     """Run the judge over the rows: its signature, judgments, and what to say of the run."""
     from adjudge.formats.rows import check_writable, write_rows
-    from adjudge.formats.scores import score_row
+    from adjudge.formats.scores import score_rows
     from adjudge.reports.tables import cost_lines, cut_lines, summary_lines
-    from adjudge.runs.start import run_signature, start_run
+    from adjudge.runs.start import fit, run_signature, start_run
     from adjudge.runs.store import Store
     from adjudge.runs.summary import summarize
     from adjudge.runs.truncate import truncate_sources
@@ -286,6 +302,7 @@ def _judged(
         Store(config.store) as store,
         closing(load_engine(config)) as engine,
     ):
+        method = fit(method, engine)
         items, n_cut = truncate_sources(items, config.truncate_source, engine)
         signature = run_signature(
             method,
@@ -304,7 +321,7 @@ def _judged(
     after += [f"run: {begun.id} in {config.store}"]
     after += cost_lines(counters, time.monotonic() - started)
     if config.out:
-        write_rows(config.out, map(score_row, judgments))
+        write_rows(config.out, score_rows(judgments))
         after.append(f"scores: {config.out}")
     return signature, judgments, after
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from adjudge.cli import ablate, bench, benchmarks, catalogue, correlate, ladder, runs, score
+from adjudge.cli import ablate, bench, benchmarks, catalogue, correlate, ladder, panel, runs, score
 from adjudge.errors import AdjudgeError
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ score.register(app)
 runs.register(app)
 ladder.register(app)
 correlate.register(app)
+panel.register(app)
 bench.register(app)
 ablate.register(app)
 catalogue.register(app)

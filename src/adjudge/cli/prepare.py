@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from adjudge.schema import Criterion, Source
 
 
-def load_method(config: JudgeConfig, task: str) -> Judge:
-    """Return the judge of a configuration, without a model."""
+def load_method(config: JudgeConfig, task: str, *, pairs: bool = False) -> Judge:
+    """Return the judge of a configuration, without a model; of pairs, one that judges these."""
     from adjudge import api
 
     return api.judge_method(
@@ -26,6 +26,7 @@ def load_method(config: JudgeConfig, task: str) -> Judge:
         seed=config.seed,
         prompts=config.prompts or None,
         ladders=config.ladders or None,
+        pairs=pairs,
         options=config.options(),
     )
 
@@ -48,7 +49,8 @@ def load_sources(data: str, task: str) -> tuple[list[Source], str, Sequence[str]
     """Return the sources of a file or a benchmark, their task, and criteria to take by default."""
     from adjudge.benchmarks.base import find_benchmark
     from adjudge.benchmarks.files import read_benchmark
-    from adjudge.formats.rows import SUFFIXES, read_sources
+    from adjudge.formats.responses import read_sources
+    from adjudge.formats.rows import SUFFIXES
 
     if Path(data).suffix.lower() in SUFFIXES:
         return read_sources(data), task, ()

@@ -52,7 +52,7 @@ def export(
 ) -> None:
     """Write the scores of a run to a file."""
     from adjudge.formats.rows import check_writable, write_rows
-    from adjudge.formats.scores import score_row
+    from adjudge.formats.scores import score_rows
     from adjudge.runs.store import open_store
 
     check_writable(out, never=[store])
@@ -60,5 +60,5 @@ def export(
         found = opened.find_run(run)
         if not found.n_judged:
             raise StoreError(f"the run {found.id} has no judgments yet: run its command again")
-        n = write_rows(out, map(score_row, opened.judgments(found.id)))
+        n = write_rows(out, score_rows(opened.judgments(found.id)))
     print(f"{out}: {n} of {found.n_items} judgments")

@@ -20,7 +20,7 @@ from adjudge.runs.config import RunConfig
 
 if TYPE_CHECKING:
     from adjudge.api import BoundJudge
-    from adjudge.formats.rows import ResponseRow
+    from adjudge.formats.responses import ResponseRow
     from adjudge.schema import Judgment
 
 
@@ -37,7 +37,7 @@ def score(config: RunConfig, file: str) -> None:
     """Score a file of responses."""
     from adjudge.experiments.thresholds import rate_threshold
     from adjudge.formats.rows import check_writable, write_rows
-    from adjudge.formats.scores import score_row
+    from adjudge.formats.scores import score_rows
     from adjudge.reports.tables import cost_lines, cut_lines
     from adjudge.reports.thresholds import threshold_report
     from adjudge.runs.store import Store
@@ -54,11 +54,11 @@ def score(config: RunConfig, file: str) -> None:
         run = judge.run(rows, store, data=file, stopped=stop.is_set)
         counters = finished(run, console, config.store)
         judgments = list(store.judgments(run.id))
-        signature, n_cut = str(judge.signature), judge.n_cut(rows)
+        signature, n_cut = str(judge.signature_for(rows)), judge.n_cut(rows)
     after = cut_lines(n_cut, config.truncate_source)
     after += cost_lines(counters, time.monotonic() - started)
     if config.out:
-        write_rows(config.out, map(score_row, judgments))
+        write_rows(config.out, score_rows(judgments))
         after.append(f"scores: {config.out}")
     if config.min_score is not None:
         after += _split(config, judgments, config.min_score)
@@ -83,13 +83,13 @@ def _split(config: RunConfig, judgments: Sequence[Judgment], min_score: float) -
     """Write the kept and the dropped scores, and return what to say of them."""
     from adjudge.experiments.thresholds import is_kept
     from adjudge.formats.rows import write_rows
-    from adjudge.formats.scores import SCORE_COLUMNS, score_row
+    from adjudge.formats.scores import SCORE_COLUMNS, score_rows
 
     kept = [each for each in judgments if is_kept(each, min_score)]
     dropped = [each for each in judgments if not is_kept(each, min_score)]
     lines = [f"score {min_score:g} or more: {len(kept)} kept, {len(dropped)} dropped"]
     for path, part in zip(_outputs(config)[1:], (kept, dropped), strict=False):
-        write_rows(path, map(score_row, part), columns=SCORE_COLUMNS)
+        write_rows(path, score_rows(part), columns=SCORE_COLUMNS)
         lines.append(f"  {len(part)} in {path}")
     return lines
 
@@ -112,7 +112,7 @@ def plan(config: RunConfig, file: str) -> None:
 
     store_path = config.store if Path(config.store).exists() else ":memory:"
     with Store(store_path) as store, _prepared(config, file) as (judge, rows):
-        lines = [*plan_lines(judge.plan(rows, store)), str(judge.signature)]
+        lines = [*plan_lines(judge.plan(rows, store)), str(judge.signature_for(rows))]
     print_lines(Console(), lines)
 
 
@@ -120,11 +120,13 @@ def plan(config: RunConfig, file: str) -> None:
 def _prepared(config: RunConfig, file: str) -> Iterator[tuple[BoundJudge, list[ResponseRow]]]:
     """Give the judge and the rows; all that can be wrong is found before a model is loaded."""
     from adjudge.api import BoundJudge
-    from adjudge.formats.rows import read_responses
+    from adjudge.formats.responses import read_responses
 
-    method = load_method(config, config.task)
-    criteria = load_criteria(config.criterion, config.task)
     rows = read_responses(file, limit=config.limit)
+    pairs = any(len(row.responses) == 2 for row in rows)
+    method = load_method(config, config.task, pairs=pairs)
+    own = all(row.criterion for row in rows) and not config.criterion
+    criteria = [] if own else load_criteria(config.criterion, config.task)
     with closing(load_engine(config)) as engine:
         yield (
             BoundJudge(method, engine, criteria, truncate_source=config.truncate_source),

@@ -215,7 +215,7 @@ class LlamaEngine(Engine):
         )
 
     def _score_labels(self, request: ScoreLabels, prompt: Tokens) -> Reply:
-        labels = [self._text.label(label) for label in request.labels]
+        labels = [self._text.label(label, request.messages) for label in request.labels]
         seen, evaluated = {}, 0
         top: list[tuple[str, float]] = []
         for context, wanted in label_contexts(labels).items():
@@ -292,7 +292,7 @@ class LlamaEngine(Engine):
 
     def _reply_tokens(self, request: Request) -> int:
         if isinstance(request, ScoreLabels):
-            return max(len(self._text.label(label)) for label in request.labels)
+            return max(len(self._text.label(label, request.messages)) for label in request.labels)
         return cast("Generate", request).max_tokens
 
     # --- starting -------------------------------------------------------------------------------

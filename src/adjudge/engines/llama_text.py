@@ -21,6 +21,8 @@ from adjudge.schema import Message, content_hash
 
 #: What may be chat markup or a special token: <|im_end|>, </s>, [/INST], <<SYS>>.
 _MARKUP = re.compile(r"<<?[^<>\n]{1,60}>|\[[^\[\]\n]{1,60}\]")
+#: How many of the last characters of a begun reply can move the tokens of what follows.
+ENOUGH = 16
 
 
 class LlamaText:
@@ -36,7 +38,7 @@ class LlamaText:
 
     def __init__(self, address: str, name: str) -> None:
         self._http, self._name = _Http(address), name
-        self._label_cache: dict[str, Tokens] = {}
+        self._label_cache: dict[tuple[str, str], Tokens] = {}
         self._markup_cache: dict[str, str] = {}
 
     def properties(self) -> dict[str, Any]:
@@ -50,20 +52,26 @@ class LlamaText:
     def prompt(self, messages: Sequence[Message]) -> Tokens:
         """Return the token ids of a chat prompt, up to and with the assistant header.
 
-        Text inside a message that spells chat markup or a special token stays text: its first
-        character is exchanged.
+        A last message of the assistant is a reply that has begun: it stands after the header,
+        and nothing closes it. Text inside a message that spells chat markup or a special token
+        stays text: its first character is exchanged.
         """
         safe = [Message(role=each.role, content=self._safe(each.content)) for each in messages]
-        return self.tokenize(self._render(safe), special=True, begin=True)
+        begun = safe.pop().content if safe[-1].role == "assistant" else ""
+        text = self._render(safe) + (self._header[1] + begun if begun else "")
+        return self.tokenize(text, special=True, begin=True)
 
-    def label(self, label: str) -> Tokens:
-        """Return the token ids of a label where it begins a reply."""
-        if label not in self._label_cache:
-            header, separator = self._header
-            self._label_cache[label] = label_tokens(
+    def label(self, label: str, messages: Sequence[Message]) -> Tokens:
+        """Return the token ids of a label where it goes on after these messages."""
+        last = messages[-1]
+        begun = self._safe(last.content)[-ENOUGH:] if last.role == "assistant" else ""
+        key = label, begun
+        if key not in self._label_cache:
+            header, separator = (begun, "") if begun else self._header
+            self._label_cache[key] = label_tokens(
                 lambda text: self.tokenize(text, special=True), header, label, separator=separator
             )
-        return self._label_cache[label]
+        return self._label_cache[key]
 
     def tokenize(self, text: str, *, special: bool = False, begin: bool = False) -> Tokens:
         """Return the token ids of a text.

@@ -142,13 +142,40 @@ def bench_items(rows: Iterable[RatedResponse], criteria: Sequence[Criterion]) ->
         Item(
             id=row.id,
             source=row.source,
-            system=row.system,
-            response=row.response,
+            systems=(row.system,),
+            responses=(row.response,),
             criterion=criterion,
+            reference_answer=row.reference_answers[0] if row.reference_answers else "",
         )
         for row in rows
         for criterion in ([row.criterion] if row.criterion else criteria)
     ]
+
+
+def pair_items(rows: Iterable[RatedPair], criterion: Criterion | None) -> list[Item]:
+    """Return the items to judge: every pair by its own criterion, or by the one that is given.
+
+    Raises
+    ------
+    ConfigError
+        If a pair has none and none is given.
+    """
+    items = []
+    for row in rows:
+        by = row.criterion or criterion
+        if by is None:
+            raise ConfigError(f"the pair {row.id!r} has no criterion of its own: name one")
+        items.append(
+            Item(
+                id=row.id,
+                source=row.source,
+                systems=row.systems,
+                responses=row.responses,
+                criterion=by,
+                reference_answer=row.reference_answers[0] if row.reference_answers else "",
+            )
+        )
+    return items
 
 
 def bench_gold(rows: Iterable[RatedResponse], criteria: Sequence[str]) -> list[ScoreRow]:
@@ -183,6 +210,18 @@ def judged_scores(judgments: Iterable[Judgment]) -> list[ScoreRow]:
         )
         for each in judgments
     ]
+
+
+def judged_verdicts(judgments: Iterable[Judgment]) -> list[VerdictRow]:
+    """Return judgments of pairs as verdicts, in each order that was asked; NaN: there is none."""
+    rows = []
+    for each in judgments:
+        orders = each.evidence.get("orders", [each.value])
+        signs = [np.nan if value is None else float(np.sign(value)) for value in orders]
+        rows.append(VerdictRow(each.item_id, signs[0], signs[1] if len(signs) > 1 else None))
+    if any(row.swapped is not None for row in rows):  # what failed before it was asked
+        rows = [row._replace(swapped=np.nan) if row.swapped is None else row for row in rows]
+    return rows
 
 
 # --- how well -----------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def ladder_items(sources: Iterable[Source], criteria: Sequence[Criterion]) -> li
     for source in sources:
         distinct.setdefault(source.hash, source)
     return [
-        Item(id=f"{source.id}/{each.name}", source=source, system="", response="", criterion=each)
+        Item(id=f"{source.id}/{each.name}", source=source, responses=("",), criterion=each)
         for source in distinct.values()
         for each in criteria
     ]

@@ -1,34 +1,19 @@
-"""Rows of texts to judge, and rows of scores: JSON Lines, CSV and Parquet by suffix.
-
-A row to judge has ``response`` and either ``source`` or ``instruction``; ``id``, ``source_id``
-and ``system`` are taken from it if they are there. Other columns are let be.
-"""
+"""Rows in files: JSON Lines, CSV and Parquet by suffix."""
 
 from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from adjudge.errors import ConfigError, DataError
-from adjudge.schema import Source, content_hash
 
 SUFFIXES = (".jsonl", ".csv", ".parquet")
-
-
-class ResponseRow(NamedTuple):
-    """A response to judge, as read from a file."""
-
-    id: str
-    source: Source
-    system: str
-    response: str
 
 
 def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -47,67 +32,6 @@ def read_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise ConfigError(f"there is no file {str(path)!r}")
     readers = {".jsonl": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
     return readers[path.suffix.lower()](path)
-
-
-def read_responses(path: str | Path, *, limit: int = 0) -> list[ResponseRow]:
-    """Return the responses of a file in its order.
-
-    A row without ``id`` gets ``source_id/system``, or its number if it has no system; a source
-    without ``source_id`` gets one made of its text. A missing or null ``response`` cell counts
-    as an empty response; a missing column does not.
-
-    Parameters
-    ----------
-    path
-        A ``.jsonl``, ``.csv`` or ``.parquet`` file.
-    limit
-        Read only this many rows; 0 means all.
-
-    Raises
-    ------
-    ConfigError
-        If the limit is negative.
-    DataError
-        If a column is missing or has no text, two rows have one id, or two texts one source_id.
-    """
-    if limit < 0:
-        raise ConfigError(f"the limit must be 0 (all rows) or more, not {limit}")
-    rows: list[ResponseRow] = []
-    lines: dict[str, int] = {}
-    sources: dict[str, tuple[Source, int]] = {}
-    for number, (line, row) in enumerate(read_rows(path), start=1):
-        at = _Place(path, line)
-        source = _source(row, at, sources)
-        system = at.text(row, "system", default="")
-        name = f"{source.id}/{system}" if system else f"row-{number}"
-        row_id = at.text(row, "id", default=name)
-        if row_id in lines:
-            hint = "add a column id" if row.get("id") is None else "give each row its own id"
-            raise at.error(f"the id {row_id!r} is also that of line {lines[row_id]}: {hint}", "id")
-        lines[row_id] = line
-        response = at.text(row, "response", default="" if "response" in row else None)
-        rows.append(ResponseRow(row_id, source, system, response))
-        if limit and number >= limit:
-            break
-    if not rows:
-        raise DataError("there are no rows", path=path)
-    return rows
-
-
-def read_sources(path: str | Path) -> list[Source]:
-    """Return the distinct sources of a file in its order; responses need not be there.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or has no text, or two texts have one source_id.
-    """
-    sources: dict[str, tuple[Source, int]] = {}
-    for line, row in read_rows(path):
-        _source(row, _Place(path, line), sources)
-    if not sources:
-        raise DataError("there are no rows", path=path)
-    return [source for source, _ in sources.values()]
 
 
 def check_columns(row: Mapping[str, Any], *names: str, path: str | Path, line: int) -> None:
@@ -177,34 +101,6 @@ def write_rows(
 # --- reading ------------------------------------------------------------------------------------
 
 
-class _Place(NamedTuple):
-    """A row's place in its file, for messages."""
-
-    path: str | Path
-    line: int
-
-    def error(self, message: str, field: str) -> DataError:
-        return DataError(message, path=self.path, line=self.line, field=field)
-
-    def text(self, row: Mapping[str, Any], name: str, *, default: str | None = None) -> str:
-        """Return a column's text; numbers are let pass as text, as ids often are."""
-        value = row.get(name)
-        if value is None or (value == "" and default is not None):
-            if default is None:
-                has = ", ".join(map(str, row)) or "nothing"
-                raise self.error(f"the column is missing; the row has: {has}", name)
-            return default
-        if isinstance(value, str):
-            if not is_unicode(value):
-                raise self.error("holds half of a surrogate pair, which is no text", name)
-            return value
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**30:
-            return str(value)
-        if isinstance(value, float) and math.isfinite(value):
-            return str(value)
-        raise self.error(f"must be text, not {type(value).__name__}", name)
-
-
 def is_unicode(text: str) -> bool:
     """Return whether a text can be written in UTF-8."""
     try:
@@ -212,34 +108,6 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _source(row: Mapping[str, Any], at: _Place, sources: dict[str, tuple[Source, int]]) -> Source:
-    """Return the source of a row, the same for the same id; `sources` holds those before it."""
-    text = _source_text(row, at)
-    source_id = at.text(row, "source_id", default=f"source-{content_hash(text)[:8]}")
-    source, first = sources.setdefault(source_id, (Source(id=source_id, text=text), at.line))
-    if source.text != text:
-        raise at.error(
-            f"{source_id!r} stands for another text than in line {first}: "
-            "give each text its own source_id",
-            "source_id",
-        )
-    return source
-
-
-def _source_text(row: Mapping[str, Any], at: _Place) -> str:
-    """Return what the response answers."""
-    given = [name for name in ("source", "instruction") if row.get(name) is not None]
-    if len(given) == 2:
-        raise at.error("a row has source or instruction, not both: drop one", "instruction")
-    if not given and "source" not in row:
-        has = ", ".join(map(str, row)) or "nothing"
-        raise at.error(f"a row needs source or instruction; this one has: {has}", "source")
-    text = at.text(row, given[0] if given else "source")
-    if not text.strip():
-        raise at.error("the text is empty", given[0])
-    return text
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +17,27 @@ SCORE_COLUMNS = (
     "id", "source_id", "system", "criterion", "score", "raw", "distribution", "coverage",
     "status", "n_calls",
 )  # fmt: skip
+#: Columns that are there if any row fills them: of repeated runs, pairs, lists and feedback.
+MORE_COLUMNS = ("sd", "verdict", "verdict_swapped", "ranks", "feedback")
 
 
-def score_row(judgment: Judgment) -> dict[str, Any]:
-    """Return a judgment's row of a file of scores; missing numbers are null."""
+def score_rows(judgments: Iterable[Judgment]) -> list[dict[str, Any]]:
+    """Return the rows of a file of scores; missing numbers are null.
+
+    Of pairs the verdicts are always there, also where none could be read.
+    """
+    given = list(judgments)
+    rows = [_row(each) for each in given]
+    orders = max((len(each.evidence.get("orders", ())) for each in given), default=0)
+    kept = ("verdict", "verdict_swapped")[:orders]
+    empty = [
+        name for name in MORE_COLUMNS if name not in kept and all(row[name] is None for row in rows)
+    ]
+    return [{key: value for key, value in row.items() if key not in empty} for row in rows]
+
+
+def _row(judgment: Judgment) -> dict[str, Any]:
+    orders = [*judgment.evidence.get("orders", ()), None, None]
     return {
         "id": judgment.item_id,
         "source_id": judgment.source_id,
@@ -31,7 +49,19 @@ def score_row(judgment: Judgment) -> dict[str, Any]:
         "coverage": judgment.coverage,
         "status": judgment.status.value,
         "n_calls": judgment.n_calls,
+        "sd": judgment.sd,
+        "verdict": _verdict(orders[0]),
+        "verdict_swapped": _verdict(orders[1]),
+        "ranks": list(judgment.ranks) or None,
+        "feedback": judgment.feedback,
     }
+
+
+def _verdict(preference: float | None) -> str | None:
+    """Return a preference for A as files of verdicts say it."""
+    if preference is None:
+        return None
+    return "A" if preference > 0 else "B" if preference < 0 else "tie"
 
 
 class ScoreRow(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from adjudge.errors import ConfigError
-from adjudge.prompts.template import PromptSet
+from adjudge.prompts.template import Prompts
 from adjudge.schema import (
     Capability,
     Generated,
@@ -23,8 +23,13 @@ from adjudge.schema import (
     content_hash,
 )
 
+Result = TypeVar("Result")
 #: Yields batches of requests, is sent their replies in the same order, returns a result.
-Steps = Generator[Sequence[Request], Sequence[Reply], Judgment]
+Work: TypeAlias = Generator[Sequence[Request], Sequence[Reply], Result]
+#: What judges an item.
+Steps = Work[Judgment]
+#: What an item holds: one response, a pair of them, or a list of any length.
+Takes = Literal["response", "pair", "list"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +45,12 @@ class Judge(ABC):
     name: ClassVar[str]
     #: Where the method is published.
     url: ClassVar[str]
+    #: What its items hold.
+    takes: ClassVar[Takes] = "response"
     #: Fields that are no options.
     not_options: ClassVar[tuple[str, ...]] = ("prompts", "seed")
 
-    prompts: PromptSet
+    prompts: Prompts
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -58,6 +65,11 @@ class Judge(ABC):
     @abstractmethod
     def needs(self) -> frozenset[Capability]:
         """What the engine must serve for this judge as configured."""
+
+    def fitted(self, capabilities: frozenset[Capability]) -> Self:
+        """Return this judge with what is left to the engine decided by what that serves."""
+        del capabilities
+        return self
 
     @property
     def signature(self) -> Mapping[str, str]:
@@ -79,6 +91,26 @@ class Judge(ABC):
     @abstractmethod
     def judge(self, item: Item) -> Steps:
         """Judge one item."""
+
+
+def together(works: Sequence[Work[Result]]) -> Work[list[Result]]:
+    """Do several works at once: the requests of a step are one batch; return their results."""
+    results: dict[int, Result] = {}
+    waiting = dict(enumerate(works))
+    replies: dict[int, Sequence[Reply] | None] = dict.fromkeys(waiting)
+    while waiting:
+        asked: dict[int, Sequence[Request]] = {}
+        for i, work in list(waiting.items()):
+            try:
+                asked[i] = work.send(replies[i])  # type: ignore[arg-type]
+            except StopIteration as end:
+                results[i] = end.value
+                del waiting[i]
+        if not asked:
+            continue
+        came = iter((yield [request for batch in asked.values() for request in batch]))
+        replies = {i: [next(came) for _ in batch] for i, batch in asked.items()}
+    return [results[i] for i in range(len(works))]
 
 
 def check_range(name: str, value: float, low: float, high: float) -> None:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from adjudge.errors import ConfigError
 from adjudge.judges.base import check_range, derived_seed, generated
-from adjudge.prompts.template import PromptSet
+from adjudge.prompts.template import Prompts
 from adjudge.schema import (
     Completion,
     Criterion,
@@ -76,7 +76,7 @@ class RungWriter:
     equal to a neighbour is drawn again with another seed and at a higher temperature.
     """
 
-    prompts: PromptSet
+    prompts: Prompts
     seed: int
     rungs: int
     temperature: float

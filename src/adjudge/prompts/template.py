@@ -2,8 +2,9 @@
 
 A file holds the prompts of one method for one task, each in a table of its own with the text of
 the ``user`` message and, if wanted, of a ``system`` message before it. Texts to be judged are
-data, never instructions: templates put them between tags such as ``<article>``, and wherever
-such a tag is spelled inside a text, its bracket is exchanged.
+data, never instructions: templates put them between tags such as ``<article>`` or below headings
+such as ``###Response A:``, and wherever one of these is spelled inside a text, its first character
+is exchanged.
 """
 
 from __future__ import annotations
@@ -15,21 +16,36 @@ from collections.abc import Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from adjudge.errors import ConfigError, DataError
+from adjudge.prompts.prometheus_eval import DISTRIBUTION, installed_prompts
 from adjudge.registry import unknown_name
 from adjudge.schema import TASKS, Message
 
+_HEADING = re.compile(r"^###[ \t]*([A-Za-z][A-Za-z ]*)", re.MULTILINE)
 _TAG = re.compile(r"</?([^\W\d][\w-]*)>")
 _FAILURES = (TemplateError, TypeError, ValueError, AttributeError, ArithmeticError)
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
 )
+
+
+class Prompts(Protocol):
+    """What a judge needs of its prompts; `PromptSet` says what each part is."""
+
+    id: str
+    reference: str
+    settings: dict[str, Any]
+
+    def render(
+        self, name: str, data: Mapping[str, str], /, **fields: object
+    ) -> tuple[Message, ...]:
+        """Return the messages of one prompt."""
 
 
 class PromptSet:
@@ -100,10 +116,19 @@ class _Prompt:
         self._uses = set().union(
             *(find_undeclared_variables(_ENVIRONMENT.parse(text)) for text in table.values())
         )
-        names = set(_TAG.findall("".join(table.values())))
+        texts = "\n".join(table.values())
+        names = set(_TAG.findall(texts))
         self._tags = (
             re.compile(rf"<(?=[^\w<>]*(?:{'|'.join(map(re.escape, names))})\b)", re.I)
             if names
+            else None
+        )
+        headings = {found.strip() for found in _HEADING.findall(texts)}
+        self._headings = (
+            re.compile(
+                rf"^([ \t]*)#(?=##[ \t]*(?:{'|'.join(map(re.escape, headings))})\b)", re.I | re.M
+            )
+            if headings
             else None
         )
 
@@ -117,10 +142,13 @@ class _Prompt:
         )
 
     def _neutralised(self, text: str) -> str:
-        return self._tags.sub("\u2039", text.strip()) if self._tags else text.strip()
+        text = text.strip()
+        if self._tags:
+            text = self._tags.sub("\u2039", text)
+        return self._headings.sub("\\1\uff03", text) if self._headings else text
 
 
-def load_prompts(method: str, task: str, *, folder: str | Path | None = None) -> PromptSet:
+def load_prompts(method: str, task: str, *, folder: str | Path | None = None) -> Prompts:
     """Return the prompts of a method for a task.
 
     Parameters
@@ -128,7 +156,8 @@ def load_prompts(method: str, task: str, *, folder: str | Path | None = None) ->
     method, task
         ``<method>/<task>.toml`` is the file's place.
     folder
-        A folder of your own to take the file from.
+        A folder of your own to take the file from; or ``prometheus-eval``, if there is no folder
+        of that name: the templates of that package, where it is installed.
 
     Raises
     ------
@@ -137,6 +166,8 @@ def load_prompts(method: str, task: str, *, folder: str | Path | None = None) ->
     DataError
         If the file is not a prompt file.
     """
+    if str(folder) == DISTRIBUTION and task in TASKS and not Path(DISTRIBUTION).is_dir():
+        return installed_prompts(method)
     place = _place(method, task, folder)
     return PromptSet(place.read_bytes(), path=str(place))
 

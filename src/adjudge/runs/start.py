@@ -25,6 +25,13 @@ class StartedRun(NamedTuple):
     events: Iterator[Event]
 
 
+def fit(judge: Judge, engine: Engine) -> Judge:
+    """Return the judge as it works with an engine; see `Judge.fitted` and `check_needs`."""
+    fitted = judge.fitted(engine.capabilities)
+    check_needs(fitted, engine)
+    return fitted
+
+
 def check_needs(judge: Judge, engine: Engine) -> None:
     """Raise ConfigError if the engine does not serve what the judge needs."""
     if lacking := judge.needs - engine.capabilities:
@@ -54,7 +61,7 @@ def run_signature(
     if truncate_source:
         more["truncate_source"] = str(truncate_source)
     names = ",".join(dict.fromkeys(each.name for each in criteria))
-    described = content_hash([[each.title, each.description, *each.rubric] for each in criteria])
+    described = content_hash([each.content for each in criteria])
     fields: Mapping[str, str] = {"criterion": f"{names}#{described[:8]}"}
     return (
         Signature(judge.signature)
@@ -111,7 +118,8 @@ def _fingerprint(items: Iterable[Item]) -> str:
     """Return a hash of what is judged, one item at a time."""
     whole = hashlib.sha256()
     for item in items:
-        content = [item.id, item.source.hash, item.system, item.response]
+        content = [item.id, item.source.hash, *item.systems, *item.responses]
+        content += [item.reference_answer] if item.reference_answer else []
         whole.update(content_hash(content).encode())
     return whole.hexdigest()
 

@@ -9,7 +9,7 @@ import pytest
 
 from adjudge.criteria.named import load_criterion, named_criteria
 from adjudge.errors import ConfigError, DataError
-from adjudge.schema import TASKS, Criterion
+from adjudge.schema import TASKS, Criterion, Question
 
 TWO = """
 [wit]
@@ -134,8 +134,9 @@ def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
             "own.toml, column 'wit': a criterion needs a title",
         ),
         (
-            '[wit]\ndescription = "how funny"\nrubric = "none"\n',
-            "own.toml, column 'wit': unknown key 'rubric'",
+            '[wit]\ndescription = "how funny"\nscale = "none"\n',
+            "own.toml, column 'wit': unknown key 'scale'; a criterion has title, description, "
+            "rubric, questions",
         ),
     ],
 )
@@ -146,3 +147,100 @@ def test_a_file_that_holds_no_criteria_is_told_with_the_place(
     path.write_text(text, "utf-8")
     with pytest.raises(DataError, match=re.escape(message)):
         load_criterion(f"{path}:wit", "story")
+
+
+# --- rubrics and questions ----------------------------------------------------------------------
+
+
+def wit(tmp_path: Path, more: str) -> Criterion:
+    """Return a criterion from a file with more lines."""
+    path = tmp_path / "own.toml"
+    path.write_text(f'[wit]\ndescription = "how funny"\n{more}\n', "utf-8")
+    return load_criterion(str(path), "story")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        'rubric.1 = "none"\nrubric.2 = " some "\nrubric.3 = "much"',
+        'rubric.3 = "much"\nrubric.1 = "none"\nrubric.2 = "some"',
+        '[wit.rubric]\n1 = "none"\n2 = "some"\n3 = "much"',
+    ],
+)
+def test_a_rubric_describes_the_scores_that_it_names(tmp_path: Path, more: str) -> None:
+    assert wit(tmp_path, more) == Criterion(
+        name="wit",
+        title="Wit",
+        description="how funny",
+        rubric=("none", "some", "much"),
+        levels=(1, 2, 3),
+    )
+
+
+def test_a_list_of_descriptions_names_no_scores(tmp_path: Path) -> None:
+    found = wit(tmp_path, 'rubric = ["none", "some", "much"]')
+    assert (found.rubric, found.levels) == (("none", "some", "much"), ())
+    named = wit(tmp_path, 'rubric.1 = "none"\nrubric.2 = "some"\nrubric.3 = "much"')
+    assert found.hash == named.hash
+
+
+def test_a_rubric_of_other_scores_has_them_as_levels(tmp_path: Path) -> None:
+    found = wit(tmp_path, 'rubric.1 = "much"\nrubric."0.5" = "some"\nrubric.0 = "none"')
+    assert found.rubric == ("none", "some", "much")
+    assert found.levels == (0, 0.5, 1)
+
+
+def test_questions_weigh_1_if_not_said(tmp_path: Path) -> None:
+    more = (
+        'questions = ["Is it new? ", { text = "Is it kind?", weight = 2.5 }, { text = "Funny?" }]'
+    )
+    assert wit(tmp_path, more).questions == (
+        Question(text="Is it new?"),
+        Question(text="Is it kind?", weight=2.5),
+        Question(text="Funny?"),
+    )
+
+
+def test_equal_weights_are_one_criterion_however_written(tmp_path: Path) -> None:
+    hashes = {
+        wit(tmp_path, f"questions = [{each}]").hash
+        for each in ('"New?"', '{ text = "New?", weight = 1 }', '{ text = "New?", weight = 1.0 }')
+    }
+    assert hashes == {
+        Criterion(
+            name="x", title="Wit", description="how funny", questions=(Question(text="New?"),)
+        ).hash
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            'rubric = "none"',
+            "the rubric of 'wit' must be a table of score -> description or a list",
+        ),
+        ("rubric = []", "the rubric of 'wit' must be a table of score -> description or a list"),
+        ('rubric.low = "none"', "the rubric of 'wit' describes 'low', which is no number"),
+        ('rubric.1 = "a"\nrubric.2 = " "', "the rubric of 'wit' has no text for the score 2"),
+        ('rubric = ["a", 3]', "the rubric of 'wit' has no text for the score 2"),
+        ('rubric.1 = "a"\nrubric.01 = "b"', "the rubric of 'wit' describes the score 1 twice"),
+        ('questions = "New?"', "questions must be a list with one question or more, not 'New?'"),
+        ("questions = []", "questions must be a list with one question or more, not []"),
+        ('questions = ["New?", ""]', "question 2 has no text"),
+        ("questions = [{ weight = 2 }]", "question 1 has no text"),
+        ("questions = [7]", "question 1 has no text"),
+        ('questions = [{ text = "New?", weigth = 2 }]', "question 1 has an unknown key 'weigth'"),
+        ('questions = [{ text = "New?", weight = 0 }]', "question 1 must have a weight above 0"),
+        ('questions = [{ text = "New?", weight = nan }]', "question 1 must have a weight above 0"),
+        ('questions = [{ text = "New?", weight = "2" }]', "a weight above 0, not '2'"),
+        ('questions = [{ text = "New?", weight = true }]', "a weight above 0, not True"),
+        ('questions = [{ text = "New?", weight = inf }]', "must be above 0, not inf"),
+        ('questions = ["New?", "Old?", "New? "]', "question 3 repeats an earlier one, 'New?'"),
+    ],
+)
+def test_a_wrong_rubric_or_question_is_told_with_the_place(
+    tmp_path: Path, more: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=rf"own\.toml, column 'wit': .*{re.escape(message)}"):
+        wit(tmp_path, more)

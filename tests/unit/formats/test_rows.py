@@ -18,12 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjudge.errors import ConfigError, DataError
+from adjudge.formats.responses import ResponseRow, read_responses
 from adjudge.formats.rows import (
     SUFFIXES,
-    ResponseRow,
     check_suffix,
     check_writable,
-    read_responses,
     read_rows,
     write_rows,
 )
@@ -61,7 +60,7 @@ def test_a_row_is_read_with_its_ids(write: Write) -> None:
         "a.jsonl",
         jsonl({"id": "x", "source_id": "s", "system": "m", "source": "text", "response": "r"}),
     )
-    assert read_responses(path) == [ResponseRow("x", Source(id="s", text="text"), "m", "r")]
+    assert read_responses(path) == [ResponseRow("x", Source(id="s", text="text"), ("m",), ("r",))]
 
 
 def test_a_row_without_ids_gets_them_from_what_it_has(write: Write) -> None:
@@ -76,7 +75,7 @@ def test_a_row_without_ids_gets_them_from_what_it_has(write: Write) -> None:
     rows = read_responses(path)
     assert [row.id for row in rows] == ["row-1", f"{source_id('text')}/m", "s/m"]
     assert [row.source.id for row in rows] == [source_id("text"), source_id("text"), "s"]
-    assert [row.system for row in rows] == ["", "m", "m"]
+    assert [row.systems for row in rows] == [("",), ("m",), ("m",)]
 
 
 def test_an_instruction_is_a_source(write: Write) -> None:
@@ -91,17 +90,17 @@ def test_a_null_stands_for_the_other_of_source_and_instruction(write: Write) -> 
 
 def test_other_columns_are_let_be(write: Write) -> None:
     path = write("a.jsonl", jsonl({"source": "s", "response": "r", "gold": [1, {"a": 2}]}))
-    assert read_responses(path)[0].response == "r"
+    assert read_responses(path)[0].responses == ("r",)
 
 
 @pytest.mark.parametrize("response", ["", None])
 def test_an_empty_response_is_a_response(write: Write, response: str | None) -> None:
     path = write("a.jsonl", jsonl({"source": "s", "response": response}))
-    assert read_responses(path)[0].response == ""
+    assert read_responses(path)[0].responses == ("",)
 
 
 def test_an_empty_cell_of_a_csv_file_is_a_response(write: Write) -> None:
-    assert read_responses(write("a.csv", "source,response\ns,\n"))[0].response == ""
+    assert read_responses(write("a.csv", "source,response\ns,\n"))[0].responses == ("",)
 
 
 def test_an_empty_cell_stands_for_the_other_of_source_and_instruction(write: Write) -> None:
@@ -113,7 +112,7 @@ def test_an_empty_cell_stands_for_the_other_of_source_and_instruction(write: Wri
 def test_numbers_are_let_pass_as_text(write: Write, cell: float, text: str) -> None:
     path = write("a.jsonl", jsonl({"id": cell, "source": "s", "response": cell}))
     (row,) = read_responses(path)
-    assert (row.id, row.response) == (text, text)
+    assert (row.id, row.responses) == (text, (text,))
 
 
 def test_responses_of_one_text_share_its_source(write: Write) -> None:
@@ -125,7 +124,7 @@ def test_responses_of_one_text_share_its_source(write: Write) -> None:
 
 def test_only_the_first_rows_are_read_if_so_asked(write: Write) -> None:
     path = write("a.jsonl", jsonl(*({"source": "s", "response": r} for r in "abc")) + "{broken\n")
-    assert [row.response for row in read_responses(path, limit=2)] == ["a", "b"]
+    assert [row.responses for row in read_responses(path, limit=2)] == [("a",), ("b",)]
     with pytest.raises(DataError, match=r"a\.jsonl, line 4: not a JSON line"):
         read_responses(path)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
-from adjudge.formats.scores import score_row
+from adjudge.formats.scores import score_rows
 from adjudge.schema import Judgment, Status
 
 
@@ -23,7 +25,7 @@ def test_a_row_has_every_number_of_the_judgment() -> None:
         evidence={"rungs": ["a"]},
         n_calls=4,
     )
-    assert score_row(judgment) == {
+    assert score_rows([judgment])[0] == {
         "id": "i",
         "source_id": "s",
         "system": "m",
@@ -34,14 +36,36 @@ def test_a_row_has_every_number_of_the_judgment() -> None:
         "coverage": 0.9,
         "status": "ok",
         "n_calls": 4,
+        "feedback": "good",
     }
+
+
+def test_columns_that_no_row_fills_are_left_out() -> None:
+    common: dict[str, Any] = {"source_id": "s", "system": "", "criterion": "wit"}
+    pairs = [
+        Judgment(
+            item_id="a", status=Status.OK, value=1.0, evidence={"orders": [1.0, 0.0]}, **common
+        ),
+        Judgment(
+            item_id="b", status=Status.OK, value=-0.2, evidence={"orders": [-0.2, None]}, **common
+        ),
+        Judgment(item_id="c", status=Status.ENGINE_ERROR, **common),
+    ]
+    rows = score_rows(pairs)
+    assert [row["verdict"] for row in rows] == ["A", "B", None]
+    assert [row["verdict_swapped"] for row in rows] == ["tie", None, None]
+    assert not {"sd", "ranks", "feedback"} & rows[0].keys()
+    one = replace(pairs[0], evidence={}, sd=0.5, ranks=(2.0, 1.0))
+    (row,) = score_rows([one])
+    assert (row["sd"], row["ranks"]) == (0.5, [2.0, 1.0])
+    assert "verdict" not in row
 
 
 def test_a_failure_has_a_status_and_no_number() -> None:
     judgment = Judgment(
         item_id="i", source_id="s", system="", criterion="wit", status=Status.NO_LABEL_MASS
     )
-    row = score_row(judgment)
+    row = score_rows([judgment])[0]
     assert (row["score"], row["raw"], row["coverage"]) == (None, None, None)
     assert row["distribution"] == []
     assert json.loads(json.dumps(row))["status"] == "no_label_mass"

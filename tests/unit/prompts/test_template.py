@@ -153,6 +153,31 @@ def test_no_text_leaves_the_tags_of_a_built_in_prompt(
     assert re.findall(r"</?[a-z_]+>", after) == own_tags
 
 
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("method", "prompt", "names"),
+    [
+        ("prometheus-absolute", "grade", ("source", "response", "reference")),
+        ("prometheus-relative", "compare", ("source", "first", "second", "reference")),
+    ],
+)
+def test_no_text_opens_a_block_of_a_built_in_prompt(
+    method: str, task: str, prompt: str, names: tuple[str, ...]
+) -> None:
+    prompts = load_prompts(method, task)
+    fields = {"criterion": CRITERION, "scale": Scale(), "levels": (), "ties": False}
+    quiet = {name: f"text of {name}" for name in names}
+    before = prompts.render(prompt, quiet, **fields)[-1].content
+    blocks = re.findall(r"^###.*:$", before, re.MULTILINE)
+    assert len(blocks) == len(names) + 3
+    shout = "\n".join(["", *blocks, *(each.replace("###", " ### ").upper() for each in blocks)])
+    loud = {name: f"{text}{shout}\n### Own heading:" for name, text in quiet.items()}
+    after = prompts.render(prompt, loud, **fields)[-1].content
+    found = re.findall(r"^[ \t]*###.*:$", after, re.MULTILINE)
+    assert [block for block in found if block != "### Own heading:"] == blocks
+    assert len(found) == len(blocks) + len(names)
+
+
 # --- rendering ----------------------------------------------------------------------------------
 
 

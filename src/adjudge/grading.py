@@ -1,0 +1,173 @@
+"""Grading with rubrics in the calls that users of `prometheus-eval` know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from adjudge.api import BoundJudge, judge
+from adjudge.engines.base import Engine
+from adjudge.errors import ConfigError
+from adjudge.formats.responses import ResponseRow, given_rows
+from adjudge.rubrics import parse_rubric
+from adjudge.runs.store import Store
+from adjudge.schema import Criterion, Judgment
+
+#: A rubric as text, or a criterion that is there already.
+Rubric = str | Criterion
+
+
+class Grader:
+    """Grades lists of responses by a rubric, with feedback.
+
+    The same judges as ``prometheus-absolute`` and ``prometheus-relative``, under the names and
+    arguments of the `prometheus-eval` package; its templates are used with
+    ``prompts="prometheus-eval"`` where it is installed. Scores are those that the model writes;
+    with ``score_mode="logprobs"`` they are expected scores.
+
+    Parameters
+    ----------
+    engine
+        What runs the model; see `adjudge.load_engine`.
+    prompts
+        A folder with prompts, or ``prometheus-eval``; the built-in ones if not given.
+    store
+        A store, or the path of one, that keeps replies and judgments.
+    seed
+        Seed of everything that is drawn.
+    options
+        Of both judges, such as ``runs``, ``temperature`` or ``max_tokens``.
+
+    Raises
+    ------
+    ConfigError
+        If an option is not known.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        prompts: str | Path | None = None,
+        store: str | Path | Store = ":memory:",
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        given = {"score_mode": "text", **options}
+        fixed: dict[str, Any] = {"engine": engine, "prompts": prompts, "seed": seed}
+        self._absolute = judge("prometheus-absolute", task="instruction", **fixed, **given)
+        self._relative = judge("prometheus-relative", task="instruction", **fixed, **given)
+        self._store = store
+
+    def absolute_grade(
+        self,
+        *,
+        instructions: Sequence[str],
+        responses: Sequence[str],
+        rubric: Rubric | Sequence[Rubric],
+        reference_answers: Sequence[str | None] | None = None,
+    ) -> tuple[list[str | None], list[float | None]]:
+        """Return the feedback on each response, and its score; None where there is none.
+
+        Parameters
+        ----------
+        instructions, responses
+            ``(n,)`` texts each.
+        rubric
+            One for all, or one for each: text as `adjudge.rubrics.parse_rubric` reads it, or
+            criteria.
+        reference_answers
+            ``(n,)`` texts that deserve the best score; None: there is none, and the prompt then
+            does not speak of any.
+
+        Raises
+        ------
+        ConfigError
+            If the lists are not as long as each other, or a rubric does not fit the scale.
+        """
+        made = self._judged(self._absolute, instructions, responses, rubric, reference_answers)
+        return [each.feedback for each in made], [each.value for each in made]
+
+    def relative_grade(
+        self,
+        *,
+        instructions: Sequence[str],
+        responses_A: Sequence[str],  # noqa: N803 - the name that users know
+        responses_B: Sequence[str],  # noqa: N803
+        rubric: Rubric | Sequence[Rubric],
+        reference_answers: Sequence[str | None] | None = None,
+    ) -> tuple[list[str | None], list[str | None]]:
+        """Return the feedback on each pair, and "A", "B" or "tie"; None where there is none.
+
+        The parameters and errors are those of `absolute_grade`, with two responses.
+        """
+        if len(responses_A) != len(responses_B):
+            raise ConfigError(
+                f"every A needs a B: got {len(responses_A)} responses A and "
+                f"{len(responses_B)} responses B"
+            )
+        pairs = list(zip(responses_A, responses_B, strict=True))
+        made = self._judged(self._relative, instructions, pairs, rubric, reference_answers)
+        return [each.feedback for each in made], [_winner(each.value) for each in made]
+
+    def single_absolute_grade(
+        self, instruction: str, response: str, rubric: Rubric, reference_answer: str | None = None
+    ) -> tuple[str | None, float | None]:
+        """Return the feedback on one response, and its score; see `absolute_grade`."""
+        feedbacks, scores = self.absolute_grade(
+            instructions=[instruction],
+            responses=[response],
+            rubric=rubric,
+            reference_answers=[reference_answer],
+        )
+        return feedbacks[0], scores[0]
+
+    def single_relative_grade(
+        self,
+        instruction: str,
+        response_A: str,  # noqa: N803
+        response_B: str,  # noqa: N803
+        rubric: Rubric,
+        reference_answer: str | None = None,
+    ) -> tuple[str | None, str | None]:
+        """Return the feedback on one pair, and "A", "B" or "tie"; see `relative_grade`."""
+        feedbacks, winners = self.relative_grade(
+            instructions=[instruction],
+            responses_A=[response_A],
+            responses_B=[response_B],
+            rubric=rubric,
+            reference_answers=[reference_answer],
+        )
+        return feedbacks[0], winners[0]
+
+    def _judged(
+        self,
+        bound: BoundJudge,
+        instructions: Sequence[str],
+        responses: Sequence[str] | Sequence[Sequence[str]],
+        rubric: Rubric | Sequence[Rubric],
+        reference_answers: Sequence[str | None] | None,
+    ) -> Sequence[Judgment]:
+        rows = given_rows(instructions, responses, None, reference_answers, name="instructions")
+        criteria = _criteria(rubric, len(rows))
+        owned: list[ResponseRow] = [
+            row._replace(criterion=criterion) for row, criterion in zip(rows, criteria, strict=True)
+        ]
+        return bound.score_rows(owned, store=self._store).judgments
+
+
+def _criteria(rubric: Rubric | Sequence[Rubric], n: int) -> list[Criterion]:
+    """Return a criterion for each of n rows."""
+    several = [rubric] * n if isinstance(rubric, str | Criterion) else list(rubric)
+    if len(several) != n:
+        raise ConfigError(
+            f"there must be one rubric, or one for each row: got {len(several)} for {n}"
+        )
+    return [each if isinstance(each, Criterion) else parse_rubric(each) for each in several]
+
+
+def _winner(value: float | None) -> str | None:
+    if value is None:
+        return None
+    return "A" if value > 0 else "B" if value < 0 else "tie"
