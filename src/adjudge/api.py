@@ -17,7 +17,7 @@ from adjudge.formats.scores import score_rows
 from adjudge.judges.base import Judge
 from adjudge.judges.by_scores import PairsByScores
 from adjudge.prompts.template import load_prompts
-from adjudge.runs.config import checked_fields
+from adjudge.runs.config import checked_fields, field_names
 from adjudge.runs.plan import Plan, plan_run
 from adjudge.runs.runner import Counters
 from adjudge.runs.start import StartedRun, fit, run_signature, start_run
@@ -27,6 +27,10 @@ from adjudge.schema import Criterion, Item, Judgment, Ladder, Signature
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+#: The judge of pairs that judges of lists use.
+COMPARES = "prometheus-relative"
 
 
 class Scores(NamedTuple):
@@ -312,6 +316,17 @@ def judge_method(
         if "ladders" not in kind.not_options:
             raise ConfigError(f"the judge {name!r} uses no ladders")
         more["ladders"] = read_ladders(ladders) if isinstance(ladders, str | Path) else ladders
+    if "compare" in kind.not_options:  # options of both go to both
+        theirs = field_names(registry.judges.load(COMPARES))
+        more["compare"] = judge_method(
+            COMPARES,
+            task=task,
+            seed=seed,
+            prompts=prompts,
+            options={key: value for key, value in options.items() if key in theirs},
+        )
+        alone = theirs - field_names(kind)
+        options = {key: value for key, value in options.items() if key not in alone}
     given = checked_fields(kind, options, what=f"option of {name}", but=kind.not_options)
     method: Judge = kind(
         prompts=load_prompts(kind.name, task, folder=prompts), seed=seed, **more, **given

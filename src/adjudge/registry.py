@@ -77,6 +77,8 @@ judges = Registry(
         "direct": "adjudge.judges.direct:DirectJudge",
         "prometheus-absolute": "adjudge.judges.absolute:PrometheusAbsoluteJudge",
         "prometheus-relative": "adjudge.judges.relative:PrometheusRelativeJudge",
+        "listwise": "adjudge.judges.listwise:ListwiseJudge",
+        "checklist": "adjudge.judges.checklist:ChecklistJudge",
     },
 )
 

@@ -150,6 +150,51 @@ def test_pairs_are_scored_from_a_file(
         assert "m | n" in text
 
 
+@pytest.mark.parametrize("method", ["one_call", "merge_sort", "copeland", "bradley_terry"])
+def test_lists_are_ranked_from_a_file(
+    command_line: CommandLine, tmp_path: Path, tiny_model: Path, method: str
+) -> None:
+    row = {"instruction": "Greet me.", "responses": ["Hi.", "Go.", "Hello!", "Hi."]}
+    file = write(tmp_path / "rows.jsonl", [row | {"systems": list("klmn")}])
+    out, store = tmp_path / "out.jsonl", tmp_path / "a.db"
+    named = [*flags(tiny_model, "listwise"), "--option", f"method={method}"]
+    named += ["--option", "orders=both"]
+    code, text, err = command_line(
+        "score", file, *named, "--criterion", "helpfulness", "--out", out, "--store", store
+    )
+    assert code == 0, err
+    (found,) = read(out)
+    if method == "one_call":  # a random model writes no order
+        assert found["status"] in ("parse_failed", "truncated")
+    else:
+        assert found["status"] == "ok"
+        assert sorted(found["ranks"])[0] >= 1
+        assert sum(found["ranks"]) == 10
+        assert found["ranks"][0] == found["ranks"][3]
+        assert "compare_orders:both" in err + text
+
+
+def test_checklists_are_scored_from_a_file(
+    command_line: CommandLine, tmp_path: Path, tiny_model: Path
+) -> None:
+    file = write(tmp_path / "rows.jsonl", [{"instruction": "Greet me.", "response": "Hi."}])
+    criterion = tmp_path / "c.toml"
+    criterion.write_text(
+        '[kind]\ndescription = "how kind it is"\n'
+        'questions = ["Is it kind?", { text = "Is it warm?", weight = 3 }]\n'
+    )
+    out = tmp_path / "out.jsonl"
+    code, _, err = command_line(
+        "score", file, "--judge", "checklist", "--task", "instruction", "--criterion", criterion,
+        "--model", f"{tiny_model}#threads=1", "--option", "min_coverage=0",
+        "--out", out, "--store", tmp_path / "a.db",
+    )  # fmt: skip
+    assert code == 0, err
+    (found,) = read(out)
+    (one, _), (two, _) = found["distribution"]
+    assert found["score"] == pytest.approx((one + 3 * two) / 4)
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

@@ -92,6 +92,17 @@ def summary_lines(summary: Summary, most: int = 5) -> list[str]:
         lines.append(f"... and {len(summary.no_scores) - most} more reasons")
     if summary.n_unparsed:
         lines.append(f"{count(summary.n_unparsed)} sampled answers could not be read")
+    if summary.n_resampled:
+        lines.append(f"{count(summary.n_resampled)} texts were drawn again for a readable verdict")
+    if summary.n_unwritten:
+        lines.append(
+            f"{count(summary.n_unwritten)} feedbacks held no readable verdict; their scores are "
+            "from log-probs behind them"
+        )
+    if summary.n_disagreeing:
+        lines.append(
+            f"{count(summary.n_disagreeing)} pairs were judged otherwise the other way round"
+        )
     if summary.n_inexact:
         lines.append(f"{count(summary.n_inexact)} scores rest on bounds of label log-probs")
     if summary.n_thin:

@@ -267,6 +267,7 @@ def _judgment(fields: dict[str, Any]) -> Judgment:
     """Return the judgment that was stored as these fields."""
     fields["status"] = Status(fields["status"])
     fields["distribution"] = tuple(tuple(row) for row in fields["distribution"])
+    fields["ranks"] = tuple(fields.get("ranks", ()))
     return Judgment(**fields)
 
 

@@ -46,6 +46,12 @@ class Summary(NamedTuple):
         Sampled answers that were left out of the scores because they could not be read.
     n_inexact
         Scores that rest on bounds of label log-probs.
+    n_resampled
+        Texts that were drawn again because their verdict could not be read.
+    n_unwritten
+        Feedbacks without a readable verdict whose score is from log-probs all the same.
+    n_disagreeing
+        Pairs whose verdict changes with the order.
     n_thin
         Scores with a coverage below one half: the model would rather say something else.
     """
@@ -57,6 +63,9 @@ class Summary(NamedTuple):
     n_unparsed: int = 0
     n_inexact: int = 0
     n_thin: int = 0
+    n_resampled: int = 0
+    n_unwritten: int = 0
+    n_disagreeing: int = 0
 
 
 def summarize(judgments: Iterable[Judgment]) -> Summary:
@@ -66,8 +75,9 @@ def summarize(judgments: Iterable[Judgment]) -> Summary:
     statuses: Counter[str] = Counter()
     coverages: list[float] = []
     failed: dict[tuple[str, str], list[str]] = {}
-    n_unparsed = n_inexact = n_thin = 0
+    notes: Counter[str] = Counter()
     for judgment in judgments:
+        notes.update(_notes(judgment))
         key = (judgment.system, judgment.criterion)
         scored = values.setdefault(key, [])
         counts[key] += 1
@@ -77,9 +87,6 @@ def summarize(judgments: Iterable[Judgment]) -> Summary:
             failed.setdefault(why, []).append(judgment.item_id)
         elif judgment.value is not None:
             scored.append(judgment.value)
-            n_unparsed += judgment.evidence.get("unparsed", 0)
-            n_inexact += judgment.evidence.get("exact") is False
-            n_thin += judgment.coverage is not None and judgment.coverage < 0.5
         if judgment.coverage is not None:
             coverages.append(judgment.coverage)
     return Summary(
@@ -90,10 +97,25 @@ def summarize(judgments: Iterable[Judgment]) -> Summary:
         statuses=dict(statuses),
         mean_coverage=fmean(coverages) if coverages else None,
         no_scores=tuple(NoScore(*why, tuple(ids)) for why, ids in failed.items()),
-        n_unparsed=n_unparsed,
-        n_inexact=n_inexact,
-        n_thin=n_thin,
+        **notes,
     )
+
+
+def _notes(judgment: Judgment) -> dict[str, int]:
+    """Return what a judgment adds to the counts of a summary."""
+    evidence = judgment.evidence
+    notes = {"n_resampled": evidence.get("resampled", 0)}
+    if judgment.status is not Status.OK:
+        return notes
+    by_logprobs = evidence.get("score_mode") == "logprobs"
+    written = evidence.get("written_statuses", ()) if by_logprobs else ()
+    return notes | {
+        "n_unparsed": evidence.get("unparsed", 0),
+        "n_inexact": int(evidence.get("exact") is False),
+        "n_thin": int(judgment.coverage is not None and judgment.coverage < 0.5),
+        "n_unwritten": sum(status != Status.OK for status in written),
+        "n_disagreeing": int(evidence.get("consistent") is False),
+    }
 
 
 def reason(judgment: Judgment) -> str:
@@ -106,6 +128,8 @@ def reason(judgment: Judgment) -> str:
     if top := evidence.get("top_tokens"):
         wanted = ", ".join(f"{token!r} ({math.exp(value):.0%})" for token, value in top[0])
         return f"the model would rather say {wanted or 'something else'}"
+    if problems := evidence.get("problems_of_verdicts"):
+        return str(problems[-1])
     if texts := evidence.get("texts"):
-        return f"the model said {texts[0]!r}"
+        return f"the model said {texts[0][:80]!r}"
     return "there is nothing to judge"

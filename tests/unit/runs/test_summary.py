@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,3 +93,24 @@ def test_every_judgment_is_counted_once(pairs: list[tuple[str, Status]]) -> None
     assert sum(each.n for each in summary.systems) == len(pairs)
     assert sum(summary.statuses.values()) == len(pairs)
     assert sum(each.n_scored for each in summary.systems) == summary.statuses.get("ok", 0)
+
+
+def test_what_was_drawn_again_forced_or_turned_is_counted() -> None:
+    notes: list[dict[str, Any]] = [
+        {"score_mode": "text", "resampled": 2, "written_statuses": ["ok", "parse_failed"]},
+        {"score_mode": "logprobs", "written_statuses": ["truncated", "ok", "parse_failed"]},
+        {"score_mode": "logprobs", "written_statuses": ["ok"], "consistent": False},
+        {"consistent": True},
+    ]
+    made = [replace(make(value=1.0), evidence=evidence) for evidence in notes]
+    failed = replace(make(status=Status.PARSE_FAILED), evidence={"resampled": 3})
+    summary = summarize([*made, failed])
+    assert (summary.n_resampled, summary.n_unwritten, summary.n_disagreeing) == (5, 2, 1)
+
+
+def test_a_verdict_that_could_not_be_read_says_why() -> None:
+    evidence = {"texts": ["word " * 500], "problems_of_verdicts": ["it has no verdict"]}
+    failed = replace(make(status=Status.PARSE_FAILED), evidence=evidence)
+    assert summarize([failed]).no_scores[0].reason == "it has no verdict"
+    bare = replace(failed, evidence={"texts": ["word " * 500]})
+    assert len(summarize([bare]).no_scores[0].reason) < 120
