@@ -177,6 +177,7 @@ def test_only_what_cannot_be_read_is_drawn_again() -> None:
     judgment = judged(engine, make())
     assert judgment.value == pytest.approx((1 + 2) / 6)
     assert engine.batches == [3, 2, 1]
+    assert judgment.evidence["resampled"] == 3
     warmth = [each.sampling.temperature for each in engine.asked if isinstance(each, Generate)]
     assert warmth == [0, 0, 0, 1, 1, 1]
 

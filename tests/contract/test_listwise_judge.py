@@ -190,13 +190,21 @@ def test_nothing_readable_is_a_failure_with_its_text(method: str) -> None:
         assert len(engine.asked) == 3
         assert judgment.coverage == 0
         (failed,) = summarize([judgment]).no_scores
-        assert "no verdict" in failed.reason or texts[0] in failed.reason
+        wanted = "no verdict on the responses" if method in BY_PAIRS else "an order of all numbers"
+        assert wanted in failed.reason
 
 
 def test_a_summary_copes_with_a_list() -> None:
     summary = summarize([judged(engine_of(by_worth), make("one_call"), worth(1, 2))])
-    assert summary.statuses == {"ok": 1}
-    assert summary.no_scores == ()
+    assert (summary.statuses, summary.no_scores) == ({"ok": 1}, ())
+    assert (summary.systems[0].mean, summary.n_thin, summary.n_unwritten) == (None, 0, 0)
+    unsure = ScriptedEngine(
+        lambda request: (0.2, 0.1) if isinstance(request, ScoreLabels) else "I cannot say."
+    )
+    summary = summarize([judged(unsure, make("copeland"), worth(1, 2, 3))])
+    assert (summary.n_thin, summary.n_unwritten, summary.n_resampled) == (1, 3, 0)
+    texts = drawn(["Hm.", "Well.", "[RESULT] A"])
+    assert summarize([judged(texts, make("copeland"), worth(1, 2, 3))]).n_resampled == 6
 
 
 def test_auto_takes_one_call_for_a_short_list() -> None:

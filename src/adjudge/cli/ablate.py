@@ -14,15 +14,16 @@ from adjudge.cli.options import configured
 from adjudge.cli.progress import finished, interruptible
 from adjudge.cli.report import print_after, print_lines
 from adjudge.errors import ConfigError
-from adjudge.runs.config import AblateConfig, named_values
+from adjudge.runs.config import AblateConfig, CommonConfig, named_values
 
 if TYPE_CHECKING:
-    from adjudge.benchmarks.base import Benchmark, RatedResponse
+    from adjudge.benchmarks.base import Benchmark, RatedResponse, Rows
     from adjudge.engines.base import Engine
     from adjudge.experiments.ablate import AblationResult, AblationRow, Preset, Task
     from adjudge.experiments.bench import BenchRow
     from adjudge.judges.base import Judge
     from adjudge.runs.store import Store
+    from adjudge.schema import Item
 
 
 def register(app: typer.Typer) -> None:
@@ -57,14 +58,14 @@ def ablate(config: AblateConfig, bench: str) -> None:
     console = Console(stderr=True)
     results: dict[int, AblationResult] = {}
     order = sorted(range(len(tasks)), key=lambda i: (tasks[i].model, tasks[i].ladder_model))
-    with interruptible() as stop, Store(config.store) as store, _Engines(models) as engines:
+    with interruptible() as stop, Store(config.store) as store, Engines(models) as engines:
         for done, i in enumerate(order, start=1):
             if tasks[i].why_not:
                 results[i] = AblationResult(tasks[i])
                 continue
             row = f"row {done} of {len(tasks)}: {tasks[i].label}, {tasks[i].model}"
             print_lines(console, [row])
-            engine = engines.load(tasks[i])
+            engine = engines.load(tasks[i].model, tasks[i].ladder_model)
             results[i] = _run(config, tasks[i], benchmark, criteria, rows, engine, store, stop)
     print(
         ablation_report(preset, bench, criteria, [results[i] for i in range(len(tasks))],
@@ -84,30 +85,30 @@ def ablate(config: AblateConfig, bench: str) -> None:
     print_after(lines, config.format)
 
 
-class _Engines:
-    """The engines of the tasks, one loaded at a time."""
+class Engines:
+    """The engines of several models by their names, one loaded at a time."""
 
     def __init__(self, references: dict[str, str]) -> None:
         self._references = references
         self._loaded: tuple[str, str] | None = None
         self._open = ExitStack()
 
-    def __enter__(self) -> _Engines:
+    def __enter__(self) -> Engines:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def load(self, task: Task) -> Engine:
-        """Return the engine of a task."""
+    def load(self, model: str, ladder_model: str = "") -> Engine:
+        """Return the engine of a model, and perhaps of another one for the ladders."""
         from adjudge import api
 
-        key = task.model, task.ladder_model
+        key = model, ladder_model
         if key != self._loaded:
             self._open.close()
             self._loaded = None
-            writer = self._references[task.ladder_model] if task.ladder_model else None
-            self._engine = api.load_engine(self._references[task.model], ladder_model=writer)
+            writer = self._references[ladder_model] if ladder_model else None
+            self._engine = api.load_engine(self._references[model], ladder_model=writer)
             self._open.callback(self._engine.close)
             self._loaded = key
         return self._engine
@@ -139,15 +140,9 @@ def _run(
 
     from adjudge import api
     from adjudge.experiments.ablate import combine
-    from adjudge.experiments.bench import (
-        bench_gold,
-        bench_items,
-        judged_scores,
-        rate_scores,
-        rows_hash,
-    )
+    from adjudge.experiments.bench import bench_gold, bench_items, judged_scores, rate_scores
     from adjudge.runs.plan import Cost, run_cost
-    from adjudge.runs.start import fit, run_signature, start_run
+    from adjudge.runs.start import fit
     from adjudge.runs.truncate import truncate_sources
 
     items = bench_items(rows, api.load_criteria(criteria, benchmark.task))
@@ -156,19 +151,8 @@ def _run(
     cost, run_id = Cost(None, None, 0), ""
     for trial in range(task.row.trials):
         method = fit(_method(config, task.row, benchmark.task, trial), engine)
-        signature = run_signature(
-            method,
-            list(dict.fromkeys(item.criterion for item in items)),
-            engine,
-            truncate_source=config.truncate_source,
-            benchmark=f"{benchmark.name}#{rows_hash(rows)}",
-        )
-        begun = start_run(
-            method, engine, items, store,
-            signature=signature, data=benchmark.name, stopped=stop.is_set,
-        )  # fmt: skip
-        finished(begun, Console(stderr=True), config.store)
-        judgments = list(store.judgments(begun.id))
+        this_run = judge_rows(config, method, benchmark.name, rows, items, engine, store, stop)
+        judgments = list(store.judgments(this_run))
         trials.append(
             rate_scores(
                 judged_scores(judgments),
@@ -180,8 +164,39 @@ def _run(
             )
         )
         if trial == 0:
-            cost, run_id = run_cost(method, items, engine, store), begun.id
+            cost, run_id = run_cost(method, items, engine, store), this_run
     return combine(task, trials, cost, run_id)
+
+
+def judge_rows(
+    config: CommonConfig,
+    method: Judge,
+    bench: str,
+    rows: Rows,
+    items: Sequence[Item],
+    engine: Engine,
+    store: Store,
+    stop: Any,
+) -> str:
+    """Return the id of a judge's run over a benchmark's rows, when it is over.
+
+    `method` is fitted to the engine, and `items` are those of the rows, cut if that is asked for.
+    """
+    from adjudge.experiments.bench import rows_hash
+    from adjudge.runs.start import run_signature, start_run
+
+    signature = run_signature(
+        method,
+        list(dict.fromkeys(item.criterion for item in items)),
+        engine,
+        truncate_source=config.truncate_source,
+        benchmark=f"{bench}#{rows_hash(rows)}",
+    )
+    begun = start_run(
+        method, engine, items, store, signature=signature, data=bench, stopped=stop.is_set
+    )
+    finished(begun, Console(stderr=True), config.store)
+    return begun.id
 
 
 def _method(config: AblateConfig, row: AblationRow, task: str, trial: int) -> Judge:

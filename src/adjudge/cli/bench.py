@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, cast, get_args
 import typer
 from rich.console import Console
 
+from adjudge.cli import tables
 from adjudge.cli.compare import compare
 from adjudge.cli.options import check_known, configured
 from adjudge.cli.prepare import load_engine, load_method
@@ -44,6 +45,7 @@ def register(app: typer.Typer) -> None:
     group.command("plan")(configured(plan, BenchConfig, argument=argument, doc=doc))
     group.command("compare")(compare)
     group.command("axes")(axes)
+    tables.register(group)
     app.add_typer(group, name="bench")
 
 
@@ -83,7 +85,7 @@ def plan(config: BenchConfig, bench: str) -> None:
     """Print what judging a benchmark would cost."""
     from pathlib import Path
 
-    from adjudge.reports.tables import plan_lines
+    from adjudge.reports.tables import cut_lines, plan_lines
     from adjudge.runs.plan import plan_run
     from adjudge.runs.start import fit
     from adjudge.runs.store import Store
@@ -94,8 +96,9 @@ def plan(config: BenchConfig, bench: str) -> None:
     path = config.store if Path(config.store).exists() else ":memory:"
     with Store(path) as store, closing(load_engine(config)) as engine:
         method = fit(method, engine)
-        items, _ = truncate_sources(items, config.truncate_source, engine)
+        items, n_cut = truncate_sources(items, config.truncate_source, engine)
         lines = plan_lines(plan_run(method, items, engine, store))
+        lines += cut_lines(n_cut, config.truncate_source)
     print_lines(Console(), lines)
 
 

@@ -9,7 +9,18 @@ from typing import Annotated
 
 import typer
 
-from adjudge.cli import ablate, bench, benchmarks, catalogue, correlate, ladder, panel, runs, score
+from adjudge.cli import (
+    ablate,
+    bench,
+    benchmarks,
+    catalogue,
+    consistency,
+    correlate,
+    ladder,
+    panel,
+    runs,
+    score,
+)
 from adjudge.errors import AdjudgeError
 
 app = typer.Typer(
@@ -39,6 +50,7 @@ correlate.register(app)
 panel.register(app)
 bench.register(app)
 ablate.register(app)
+consistency.register(app)
 catalogue.register(app)
 benchmarks.register(app)
 

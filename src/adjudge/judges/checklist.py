@@ -52,12 +52,15 @@ class Answer(NamedTuple):
         Probability on yes and no, in [0, 1]; of a written answer 1, or 0 if it cannot be read.
     evidence
         What was said.
+    tries
+        Answers drawn until one could be read, or none was left.
     """
 
     yes: float | None
     status: Status
     coverage: float
     evidence: Mapping[str, Any]
+    tries: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +139,9 @@ class ChecklistJudge(Judge):
                 for each, answer in zip(questions, answers, strict=True)
             ],
         }
-        if not written:
+        if written:
+            evidence["resampled"] = sum(answer.tries - 1 for answer in answers)
+        else:
             evidence["exact"] = all(answer.evidence["exact"] for answer in answers)
         known = [answer.yes for answer in answers if answer.yes is not None]
         fields = {
@@ -174,7 +179,7 @@ class ChecklistJudge(Judge):
         for attempt in range(1 + self.retries):
             requests = [self._generate(asked[i], attempt) for i in missing]
             for i, reply in zip(missing, generated((yield requests)), strict=True):
-                found[i] = _read(reply.completions[0])
+                found[i] = _read(reply.completions[0])._replace(tries=attempt + 1)
             missing = [i for i in missing if found[i].yes is None]
             if not missing:
                 break

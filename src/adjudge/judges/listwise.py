@@ -288,7 +288,9 @@ def _failure(made: Sequence[Compared], failed: Sequence[Compared]) -> Found:
 
 def _of_pairs(made: Sequence[Compared]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the evidence of judged pairs, and their mean coverage and distributions."""
+    found = [each.made.evidence for each in made]
     evidence: dict[str, Any] = {
+        "score_mode": found[0]["score_mode"],
         "comparisons": len(made),
         "unjudged": sum(each.preference is None for each in made),
         "verdicts": [
@@ -300,9 +302,10 @@ def _of_pairs(made: Sequence[Compared]) -> tuple[dict[str, Any], dict[str, Any]]
             }
             for each in made
         ],
+        "written_statuses": [status for each in found for status in each["written_statuses"]],
+        "resampled": sum(each["resampled"] for each in found),
+        "exact": all(each.get("exact", True) for each in found),
     }
-    if exact := [each.made.evidence["exact"] for each in made if "exact" in each.made.evidence]:
-        evidence["exact"] = all(exact)
     masses = [each.made.coverage for each in made if each.made.coverage is not None]
     rows = tuple(row for each in made for row in each.made.distribution)
-    return evidence, {"coverage": fmean(masses) if masses else None, "distribution": rows}
+    return evidence, {"coverage": fmean(masses), "distribution": rows}

@@ -239,7 +239,7 @@ def _scores(scale: Scale) -> _Kind[float]:
         return score if score in scale else None
 
     def longer(rest: str) -> bool:
-        if not re.fullmatch(rf"{_NUMBER}\.?", rest):
+        if not re.fullmatch(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", rest):
             return False
         if scale.continuous:
             score = float(rest)

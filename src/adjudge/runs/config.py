@@ -162,6 +162,27 @@ class AblateConfig(CommonConfig):
     format: str = _format()
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableConfig(CommonConfig):
+    """How to run a table of a paper on judges; options go to the judges that have them."""
+
+    model: tuple[str, ...] = field(
+        default=(),
+        metadata={"help": "NAME=MODEL; a name that the table knows stands for its row"},
+    )
+    limit_sources: int = _limit_sources()
+    format: str = _format()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsistencyConfig(ModelConfig):
+    """How to measure a rubric judge's consistency; options go to the formats that have them."""
+
+    runs: int = field(default=3, metadata={"help": "Scores to draw of each response"})
+    limit_sources: int = _limit_sources()
+    format: str = _format()
+
+
 Config = TypeVar("Config")
 
 
@@ -226,7 +247,7 @@ def checked_fields(
     hints = {
         name: hint
         for name, hint in get_type_hints(kind).items()
-        if name in _names(kind).difference(but)
+        if name in field_names(kind).difference(but)
     }
     checked = {}
     for name, value in values.items():
@@ -245,6 +266,6 @@ def checked_fields(
     return checked
 
 
-def _names(kind: type) -> set[str]:
+def field_names(kind: type) -> set[str]:
     """Return the names of a dataclass's fields."""
     return {each.name for each in fields(kind)}

@@ -306,6 +306,7 @@ def test_why_there_is_no_score_is_told(written: str, scale: Scale, reason: str) 
         ("One could argue", FIVE),
         ("three point five", FIVE),
         ("one hundred", HUNDRED),
+        ("seven", HUNDRED),
         ("\uff14", FIVE),
         ("4\uff14", FIVE),
         ("\u0664", FIVE),
@@ -430,6 +431,24 @@ def test_a_quoted_marker_does_not_count(quotation: str) -> None:
 )
 def test_what_is_no_quotation_counts(text: str) -> None:
     assert read_score(text, FIVE).value == 2
+
+
+def test_a_cut_text_may_end_in_a_fence() -> None:
+    text = "Bad. It says\n```\nGood.\n\n[RESULT] 5"
+    assert read_score(text, FIVE).value == 5
+    assert read_score(text, FIVE, cut=True).status is Status.TRUNCATED
+
+
+@pytest.mark.parametrize(
+    ("written", "value"), [("-1.5", -1.5), ("-1", None), ("-0", None), ("2.5", 2.5), ("2", None)]
+)
+def test_at_the_ends_of_a_scale_a_number_has_ended(written: str, value: float | None) -> None:
+    scale = Scale(low=-1.5, high=2.5, continuous=True)
+    assert read_score(f"[RESULT] {written}", scale, cut=True).value == value
+
+
+def test_zero_has_no_sign() -> None:
+    assert str(read_score("[RESULT] -0", SIGNED).value) == "0.0"
 
 
 # --- choices ------------------------------------------------------------------------------------
