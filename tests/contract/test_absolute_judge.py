@@ -234,7 +234,7 @@ def test_log_probs_of_a_hundred_scores() -> None:
 
 def test_a_continuous_scale_is_read_from_text() -> None:
     assert judged(both("x [RESULT] 0.5"), scale="0..1").evidence["score_mode"] == "text"
-    with pytest.raises(ConfigError, match="0..1 is continuous and has no labels"):
+    with pytest.raises(ConfigError, match=r"0\.\.1 is continuous and has no labels"):
         make(scale="0..1", score_mode="logprobs")
 
 

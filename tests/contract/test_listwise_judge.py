@@ -477,11 +477,13 @@ def test_a_plan_counts_every_comparison(method: str, n: int, pairs: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("method", "calls"), [("one_call", 1), ("copeland", 28), ("merge_sort", 12)]
+    ("method", "least", "most"), [("one_call", 1, 1), ("copeland", 28, 28), ("merge_sort", 12, 17)]
 )
-def test_a_plan_without_labels_reaches_the_last_comparison(method: str, calls: int) -> None:
+def test_a_plan_of_written_verdicts_counts_no_retries(method: str, least: int, most: int) -> None:
+    # Of a merge sort of 8: 3 levels of 4 comparisons at least, and 8 * 3 - 8 + 1 at most.
     engine = engine_of(by_worth)
-    judge = fit(make(method, retries=0), engine)
+    judge = fit(make(method, retries=2), engine)
     plan = plan_run(judge, [worth(*range(8))], engine, Store())
-    assert (plan.n_generations, plan.n_label_scorings) == (calls, 0)
+    assert least <= plan.n_generations <= most
+    assert plan.n_label_scorings == 0
     assert engine.asked == []

@@ -8,6 +8,7 @@ from itertools import islice
 
 import pytest
 
+from adjudge.api import judge_method
 from adjudge.engines.llama import LlamaEngine
 from adjudge.engines.routed import RoutedEngine
 from adjudge.errors import ConfigError
@@ -17,9 +18,10 @@ from adjudge.prompts.template import load_prompts
 from adjudge.runs import plan
 from adjudge.runs.plan import plan_run, run_cost
 from adjudge.runs.runner import Runner
+from adjudge.runs.start import fit
 from adjudge.runs.store import Store
 from adjudge.runs.truncate import truncate_sources
-from adjudge.schema import Item, Message, Request, ScoreLabels, Source
+from adjudge.schema import Capability, Item, Message, Question, Request, ScoreLabels, Source
 from tests.scripted import ScriptedEngine, make_item
 
 LADDER = LadderJudge(prompts=load_prompts("ladder", "summarization"), rungs=3)
@@ -154,3 +156,16 @@ def test_two_engines_have_a_prefix_tree_each() -> None:
         tokens = [each.prompt_tokens(request) for request in each.asked]
         unique += len({tuple(t[:i]) for t in tokens for i in range(1, len(t) + 1)})
     assert cost.unique_tokens == unique
+
+
+@pytest.mark.parametrize("judge", ["prometheus-absolute", "prometheus-relative", "checklist"])
+def test_readable_verdicts_are_planned_and_no_retries(judge: str) -> None:
+    item = make_item()
+    if judge == "prometheus-relative":
+        item = replace(item, responses=("one", "other"), systems=())
+    questions = (Question(text="Is it short?"), Question(text="Is it true?"))
+    item = replace(item, criterion=replace(item.criterion, questions=questions))
+    engine = ScriptedEngine(lambda request: "", capabilities=frozenset({Capability.GENERATE}))
+    method = fit(judge_method(judge, task="story", options={"retries": 5}), engine)
+    plan = plan_run(method, [item], engine, Store())
+    assert plan.n_calls == (2 if judge == "checklist" else 1)

@@ -53,7 +53,7 @@ def test_relative_grades_name_the_winner() -> None:
 def test_what_cannot_be_read_is_none() -> None:
     grader = adjudge.Grader(ScriptedEngine(lambda request: "Very nice."), retries=0)
     assert grader.single_absolute_grade("Greet me.", "hi", RUBRIC) == ("Very nice.", None)
-    feedback, winner = grader.single_relative_grade("Greet me.", "hi", "ho", RUBRIC)
+    _, winner = grader.single_relative_grade("Greet me.", "hi", "ho", RUBRIC)
     assert winner is None
 
 

@@ -13,11 +13,11 @@ from adjudge.judges.base import Steps, judgment
 from adjudge.judges.feedback import (
     FeedbackJudge,
     Run,
-    first_failure,
     mean_coverage,
     mean_shares,
     run_evidence,
     spread,
+    usual_failure,
 )
 from adjudge.prompts.verdict import Verdict, read_score
 from adjudge.rubrics import rubric_levels
@@ -64,6 +64,11 @@ class PrometheusAbsoluteJudge(FeedbackJudge):
         """See `FeedbackJudge.has_labels`."""
         return not self.scores.continuous
 
+    def example(self, item: Item) -> str:
+        """See `FeedbackJudge.example`."""
+        del item
+        return f"{self.scores.high:g}"
+
     def judge(self, item: Item) -> Steps:
         """Ask for feedback and score `runs` times."""
         if not item.response.strip():
@@ -76,7 +81,7 @@ class PrometheusAbsoluteJudge(FeedbackJudge):
         if not good:
             return judgment(
                 item,
-                first_failure(runs),
+                usual_failure(runs),
                 coverage=mean_coverage(runs),
                 feedback=runs[0].written.feedback,
                 evidence=evidence,

@@ -13,6 +13,7 @@ from adjudge.errors import ConfigError
 from adjudge.prompts.template import Prompts
 from adjudge.schema import (
     Capability,
+    Generate,
     Generated,
     Item,
     Judgment,
@@ -87,6 +88,11 @@ class Judge(ABC):
     def conventions(self) -> Mapping[str, str]:
         """What else belongs into the signature though it is no option."""
         return {}
+
+    def stand_in(self, item: Item, request: Generate) -> str:
+        """Return a text as long as allowed that stands in for a reply while a run is planned."""
+        del item
+        return f"{request.id[:8]} {'word ' * request.max_tokens}".strip()
 
     @abstractmethod
     def judge(self, item: Item) -> Steps:

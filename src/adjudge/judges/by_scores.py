@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from adjudge.errors import ConfigError
 from adjudge.judges.base import Judge, Steps, check_range, judgment, together
-from adjudge.schema import Capability, Item, Judgment, Status
+from adjudge.schema import Capability, Generate, Item, Judgment, Status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +56,10 @@ class PairsByScores(Judge):
     def fitted(self, capabilities: frozenset[Capability]) -> Self:
         """See `Judge.fitted`."""
         return replace(self, scorer=self.scorer.fitted(capabilities))
+
+    def stand_in(self, item: Item, request: Generate) -> str:
+        """See `Judge.stand_in`."""
+        return self.scorer.stand_in(item, request)
 
     def judge(self, item: Item) -> Steps:
         """Score both, and compare the scores."""

@@ -118,6 +118,11 @@ class ChecklistJudge(Judge):
         able = Capability.SCORE_LABELS in capabilities
         return replace(self, score_mode="logprobs" if able else "text")
 
+    def stand_in(self, item: Item, request: Generate) -> str:
+        """See `Judge.stand_in`."""
+        del item, request
+        return "Yes."
+
     def judge(self, item: Item) -> Steps:
         """Ask all questions at once."""
         questions = item.criterion.questions

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +28,7 @@ from adjudge.schema import (
 
 #: What stands before a verdict, in what models write and in what they are asked to go on from.
 MARKER = "[RESULT]"
+_UNREAD = re.compile(r"\**\[result", re.IGNORECASE)
 
 Read = Callable[[str, bool], Verdict[Any]]
 
@@ -130,6 +133,14 @@ class FeedbackJudge(Judge):
         """Whether the verdicts can be listed, so that log-probs can be asked for."""
         return True
 
+    @abstractmethod
+    def example(self, item: Item) -> str:
+        """Return a verdict that can be read."""
+
+    def stand_in(self, item: Item, request: Generate) -> str:
+        """See `Judge.stand_in`: its verdict can be read, so that no retries are planned."""
+        return f"{super().stand_in(item, request)} {MARKER} {self.example(item)}"
+
     def reference_of(self, item: Item) -> str:
         """Return the reference answer to show; empty: none."""
         return item.reference_answer if self.use_reference else ""
@@ -218,11 +229,11 @@ def _before_verdict(run: Run) -> str:
     """Return the feedback of a run up to where its verdict stands, or its first unread one."""
     feedback = run.written.feedback
     if run.written.status is not Status.OK:
-        feedback = feedback.partition(MARKER)[0].rstrip()
+        feedback = _UNREAD.split(feedback, maxsplit=1)[0].rstrip()
     return f"{feedback} {MARKER}".strip()
 
 
-def first_failure(runs: Sequence[Run]) -> Status:
+def usual_failure(runs: Sequence[Run]) -> Status:
     """Return the most frequent status of runs that all failed."""
     return Counter(run.status for run in runs).most_common(1)[0][0]
 

@@ -12,18 +12,11 @@ import numpy as np
 
 from adjudge.errors import ConfigError
 from adjudge.judges.base import Steps, Work, check_range, derived_seed, judgment, together
-from adjudge.judges.feedback import FeedbackJudge, first_failure, mean_coverage, run_evidence
+from adjudge.judges.feedback import FeedbackJudge, mean_coverage, run_evidence, usual_failure
 from adjudge.judges.relative import PrometheusRelativeJudge
 from adjudge.prompts.verdict import Verdict, read_ranking
 from adjudge.schema import Capability, Item, Judgment, Message, Status
-from adjudge.stats.ranking import (
-    Pair,
-    all_pairs,
-    bradley_terry_strengths,
-    copeland_scores,
-    merge_sort,
-    ranks,
-)
+from adjudge.stats import ranking
 
 #: Stands between the responses where they are handed to the prompt; no text holds its character.
 BETWEEN = "\n\x1e\n"
@@ -41,7 +34,7 @@ class Compared(NamedTuple):
     responses (from 1) that they are, the one that was shown as A first.
     """
 
-    pair: Pair
+    pair: ranking.Pair
     preference: float | None
     shown: list[int]
     made: Judgment
@@ -120,21 +113,31 @@ class ListwiseJudge(FeedbackJudge):
         """What the judge of pairs does otherwise, where it is used."""
         if self.method == "one_call":
             return {}
-        theirs = {name: value for name, value in self.compare.signature.items() if name != "judge"}
         return {
             f"compare_{name}": value
-            for name, value in theirs.items()
-            if value != str(getattr(self, name, None))
+            for name, value in self.compare.signature.items()
+            if name != "judge" and value != str(getattr(self, name, None))
         }
+
+    def example(self, item: Item) -> str:
+        """See `FeedbackJudge.example`."""
+        n = len(self._texts(item))
+        if self._method(n) == "one_call":
+            return " > ".join(map(str, range(1, n + 1)))
+        return self.compare.example(item)
+
+    def _method(self, n: int) -> str:
+        """Return the method for so many texts."""
+        if self.method != "auto":
+            return self.method
+        return "one_call" if n <= self.short else "merge_sort"
 
     def judge(self, item: Item) -> Steps:
         """Rank the responses of a list."""
         texts = self._texts(item)
         if not texts:
             return judgment(item, Status.EMPTY_RESPONSE)
-        method = self.method
-        if method == "auto":
-            method = "one_call" if len(texts) <= self.short else "merge_sort"
+        method = self._method(len(texts))
         if len(texts) == 1:
             found = Found([0.0], {"comparisons": 0})
         elif method == "one_call":
@@ -150,7 +153,9 @@ class ListwiseJudge(FeedbackJudge):
             return judgment(item, found.status, evidence=evidence, **found.fields)
         scores = _by_response(item, texts, found.scores)
         last = min(found.scores) - 1
-        placed = ranks([last if score is None else round(score, DIGITS) for score in scores])
+        placed = ranking.ranks(
+            [last if score is None else round(score, DIGITS) for score in scores]
+        )
         evidence["ranking"] = (np.argsort(placed, kind="stable") + 1).tolist()
         ranked = tuple(placed.tolist())
         return judgment(item, Status.OK, ranks=ranked, evidence=evidence, **found.fields)
@@ -183,7 +188,7 @@ class ListwiseJudge(FeedbackJudge):
             told = f"(The numbers 1 to {n} are the responses {listed}.) {told}"
         fields = {"coverage": mean_coverage(runs), "feedback": told}
         if not good:
-            return Found((), evidence, fields, first_failure(runs))
+            return Found((), evidence, fields, usual_failure(runs))
         means = np.mean([np.argsort(order) + 1 for order in orders if order], axis=0)
         evidence["mean_ranks"] = _by_response(item, texts, means.tolist())
         return Found((-means).tolist(), evidence, fields)
@@ -200,7 +205,7 @@ class ListwiseJudge(FeedbackJudge):
 
     def _by_sorting(self, item: Item, texts: Texts) -> Work[Found]:
         """Sort the texts; neighbours whose comparison was a tie share their rank."""
-        sorting = merge_sort(len(texts))
+        sorting = ranking.merge_sort(len(texts))
         pairs = next(sorting)
         order: tuple[int, ...] = ()
         made: list[Compared] = []
@@ -224,7 +229,7 @@ class ListwiseJudge(FeedbackJudge):
     def _by_all_pairs(self, item: Item, texts: Texts, method: str) -> Work[Found]:
         """Have all pairs judged, and count wins or fit strengths."""
         n = len(texts)
-        made = yield from self._compared(item, texts, all_pairs(n))
+        made = yield from self._compared(item, texts, ranking.all_pairs(n))
         preferences = np.full((n, n), np.nan)
         for each in made:
             if each.preference is not None:
@@ -236,14 +241,18 @@ class ListwiseJudge(FeedbackJudge):
             return _failure(made, [each for each in made if never in each.pair])
         evidence, fields = _of_pairs(made)
         if method == "copeland":
-            wins = copeland_scores(preferences)
+            wins = ranking.copeland_scores(preferences)
             evidence["wins"] = _by_response(item, texts, wins.tolist())
             return Found((wins / judged.sum(axis=1)).tolist(), evidence, fields)
-        strengths = bradley_terry_strengths(np.where(judged, (1 + preferences) / 2, 0)).tolist()
+        strengths = ranking.bradley_terry_strengths(
+            np.where(judged, (1 + preferences) / 2, 0)
+        ).tolist()
         evidence["strengths"] = _by_response(item, texts, strengths)
         return Found(strengths, evidence, fields)
 
-    def _compared(self, item: Item, texts: Texts, pairs: Sequence[Pair]) -> Work[list[Compared]]:
+    def _compared(
+        self, item: Item, texts: Texts, pairs: Sequence[ranking.Pair]
+    ) -> Work[list[Compared]]:
         """Have pairs judged together."""
         listed = list(texts)
         asked: list[tuple[str, str]] = []

@@ -12,11 +12,11 @@ from adjudge.judges.base import Steps, Work, judgment, together
 from adjudge.judges.feedback import (
     FeedbackJudge,
     Run,
-    first_failure,
     mean_coverage,
     mean_shares,
     run_evidence,
     spread,
+    usual_failure,
 )
 from adjudge.prompts.verdict import Verdict, read_choice
 from adjudge.schema import Item, Status
@@ -39,8 +39,9 @@ class PrometheusRelativeJudge(FeedbackJudge):
 
     The prompt has the blocks of the published one: instruction, response A, response B, reference
     answer where there is one, and the criterion without descriptions of scores; the reply is
-    ``feedback [RESULT] A`` or ``B``. One response may be empty, as some in benchmarks are. The value is a preference: 1 for the first response, -1 for
-    the second; with the score mode ``logprobs`` p(A) - p(B).
+    ``feedback [RESULT] A`` or ``B``. One response may be empty, as some in benchmarks are. The
+    value is a preference: 1 for the first response, -1 for the second; with the score mode
+    ``logprobs`` p(A) - p(B).
 
     Parameters
     ----------
@@ -66,6 +67,11 @@ class PrometheusRelativeJudge(FeedbackJudge):
         """The verdicts that may be given."""
         return ("A", "B", "tie") if self.ties else ("A", "B")
 
+    def example(self, item: Item) -> str:
+        """See `FeedbackJudge.example`."""
+        del item
+        return "A"
+
     def judge(self, item: Item) -> Steps:
         """Ask about the pair, in one order or both."""
         first, second = item.pair
@@ -82,7 +88,7 @@ class PrometheusRelativeJudge(FeedbackJudge):
         if len(known) < len(preferences):
             failed = [run for run in runs if run.status is not Status.OK]
             return judgment(
-                item, first_failure(failed), coverage=mean_coverage(runs), evidence=evidence
+                item, usual_failure(failed), coverage=mean_coverage(runs), evidence=evidence
             )
         evidence["consistent"] = len({float(np.sign(each)) for each in known}) == 1
         value = self._resolved(known, consistent=evidence["consistent"])

@@ -111,7 +111,7 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
                         if isinstance(unit, Generate):
                             written[unit.id] = reply
                     guessed = guessed or (reply is None and isinstance(unit, Generate))
-                    known[unit.id] = _stand_in(unit) if reply is None else reply
+                    known[unit.id] = _stand_in(unit, judge, item) if reply is None else reply
                     if unit.id not in seen:
                         seen.add(unit.id)
                         yield Planned(unit, reply is not None, rests_on_guess)
@@ -263,10 +263,10 @@ def check_prompts(judge: Judge, items: Iterable[Item], engine: Engine, store: St
             raise ConfigError(f"{error}{counted}") from error
 
 
-def _stand_in(request: Request) -> Reply:
+def _stand_in(request: Request, judge: Judge, item: Item) -> Reply:
     """Return a reply of the largest size, for a request that was not asked."""
     if isinstance(request, Generate):
-        text = f"{request.id[:8]} {'word ' * request.max_tokens}".strip()
+        text = judge.stand_in(item, request)
         completion = Completion(text=text, finish_reason="stop", n_tokens=request.max_tokens)
         return Generated(request_id=request.id, completions=(completion,))
     n = len(cast("ScoreLabels", request).labels)

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from adjudge.schema import Judgment, Status
 
@@ -126,7 +126,8 @@ def reason(judgment: Judgment) -> str:
     if error := evidence.get("error"):
         return str(error)
     if top := evidence.get("top_tokens"):
-        wanted = ", ".join(f"{token!r} ({math.exp(value):.0%})" for token, value in top[0])
+        likely: Any = next(filter(None, top), ())
+        wanted = ", ".join(f"{token!r} ({math.exp(value):.0%})" for token, value in likely)
         return f"the model would rather say {wanted or 'something else'}"
     if problems := evidence.get("problems_of_verdicts"):
         return str(problems[-1])
