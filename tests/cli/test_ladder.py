@@ -305,7 +305,7 @@ def test_an_edited_rung_changes_the_scores_of_its_source_alone(
             assert new == old
         for rung, (p, q) in enumerate(zip(old["distribution"], new["distribution"], strict=True)):
             assert (p != q) == (old["source_id"] == "bob" and rung == 2)
-    hashes = [re.findall(r"\|ladders:2#([0-9a-f]{8})\|", each.out) for each in (before, after)]
+    hashes = [re.findall(r"\|ladders:2#([0-9a-f]{8})@", each.out) for each in (before, after)]
     assert len({each for (each,) in hashes}) == 2
 
 
@@ -486,7 +486,9 @@ def test_given_ladders_score_as_those_that_the_model_writes(run: Run, scoring: l
     assert (own.code, own.number("model calls")) == (0, 0)
     result = run("score", "rows.jsonl", *scoring, "--ladders", "ladders.jsonl")
     assert (result.code, result.err, result.number("model calls")) == (0, "", 0)
-    assert "|ladders:2#" in result.out
+    model = re.search(r"\|model:([^|]*)\|", own.out)
+    assert model
+    assert re.search(rf"\|ladders:2#[0-9a-f]{{8}}@{re.escape(model[1])}\|", result.out)
     assert "|ladders:" not in own.out
     rows = read("scores.jsonl")
     # Ladders that are given cost no calls.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -423,3 +424,24 @@ def test_in_the_shared_order_all_criteria_begin_with_the_source(task: str) -> No
             source_first = text.index(ITEM.source.text) < text.index(ITEM.criterion.description)
             assert source_first == (order == "shared")
         assert judge.signature["prompt_order"] == order
+
+
+@pytest.mark.parametrize(
+    ("writers", "named"),
+    [
+        (["judge:ladder-build|engine:llama|model:big|ctx:8"], "big"),
+        (["judge:x|model:big|quant:Q4", "human"], "big,human"),
+        ([""], "unknown"),
+    ],
+)
+def test_the_signature_names_who_wrote_given_ladders(writers: list[str], named: str) -> None:
+    ladders = {
+        (str(i), "c"): Ladder(
+            source_id=str(i), source_hash=str(i), criterion="c", criterion_hash="c",
+            rungs=("a", "b"), writer=writer,
+        )
+        for i, writer in enumerate(writers)
+    }  # fmt: skip
+    judge = LadderJudge(prompts=load_prompts("ladder", "summarization"), ladders=ladders)
+    mark = judge.signature["ladders"]
+    assert re.fullmatch(rf"{len(writers)}#[0-9a-f]{{8}}@{named}", mark)

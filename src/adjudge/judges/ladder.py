@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -214,12 +215,13 @@ class LadderJudge(Judge):
 
     @cached_property
     def ladders_mark(self) -> str:
-        """How many ladders are given, and the beginning of their hash."""
+        """How many ladders are given, the beginning of their hash, and who wrote them."""
         content = sorted(
             canonical_json([each.source_hash, each.criterion_hash, list(each.rungs)])
             for each in (self.ladders or {}).values()
         )
-        return f"{len(content)}#{content_hash(content)[:8]}"
+        writers = sorted({_writer(each.writer) for each in (self.ladders or {}).values()})
+        return f"{len(content)}#{content_hash(content)[:8]}@{','.join(writers) or 'nobody'}"
 
     def judge(self, item: Item) -> Steps:
         """Write or find the ladder of the item's source, then compare with each rung."""
@@ -380,3 +382,9 @@ def ladder_score(probabilities: np.ndarray, rung_values: RungValues = "linear15"
     raw = float(values @ (better - worse))
     position = float(1 + 4 * np.mean(better + similar / 2))
     return LadderScore(raw, float(3 + 2 * raw / values.sum()), position)
+
+
+def _writer(signature: str) -> str:
+    """Return the model that a ladder's signature names; what is no signature says it itself."""
+    named = re.search(r"(?:^|\|)model:([^|]*)", signature)
+    return named[1] if named else signature.partition("|")[0] or "unknown"
