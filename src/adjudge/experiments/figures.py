@@ -132,7 +132,8 @@ def figure(
     Of two judges it is the second's correlation minus the first's, or how far apart their
     accuracies are; items that one has no score for are then left out of both. The interval is
     between percentiles of resamples of whole sources, which the judges share; that of a distance
-    holds the distances from zero of the differences between the ends.
+    holds the distances from zero of the differences between the ends. There is none where all
+    judgments of one of them failed.
 
     Parameters
     ----------
@@ -169,8 +170,10 @@ def figure(
         value, drawn = value - parts[0], drawn - measured[0][1]
     low, high = _ends(drawn) if n_sources > 1 else (np.nan, np.nan)
     if len(measured) == 2 and measure == "accuracy":
-        low, high = max(low, -high, 0.0), max(-low, high)
+        low, high = max(low, -high, 0.0), max(abs(low), abs(high))
         value = abs(value)
+        if not all(any(each.status is Status.OK for each in judged) for judged in judgments):
+            value = low = high = np.nan  # two judges that fail do not agree
     both = parts if len(parts) > 1 else ()
     return Figure(value, low, high, both, int(kept.sum()), len(rows))
 

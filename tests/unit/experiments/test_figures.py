@@ -152,6 +152,18 @@ def test_the_interval_of_a_distance_begins_at_zero_where_the_sign_is_open() -> N
     assert 25 < found.high <= 100
 
 
+def test_a_judge_that_always_fails_is_no_distance_from_another() -> None:
+    rows = pairs([[1, -1], [1, -1]])
+    failing = judged(rows, [None] * 4)
+    for other in ([None] * 4, [-1, 1, -1, 1]):
+        found = figure(
+            "accuracy", replace(PAIRS, judges=BOTH), rows, [failing, judged(rows, other)], rng=rng()
+        )
+        assert math.isnan(found.value)
+        assert math.isnan(found.low)
+        assert found.parts == (0, 0)
+
+
 def test_no_figure_where_nothing_is_scored() -> None:
     rows = responses([[1, 2], [3, 4]])
     for scores in ([None] * 4, [2.0] * 4):
