@@ -507,6 +507,9 @@ def test_pairs_are_judged(
     written = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
     assert [row["id"] for row in written] == ["p0", "p1", "p2", "p3"]
     assert all(("verdict_swapped" in row) == (orders == 2) for row in written)
+    (started,) = re.findall(r"run: (\w+) in", err)
+    code, _, err2 = run("compare", started, "out.jsonl", "--bench", "pairs", "--format", "csv")
+    assert code == 0, err2
     read = table(run("run", "pairs", "--scores", "out.jsonl", "--format", "csv")[1])
     for row in read:
         assert row["accuracy"] == found[row["convention"], row["ties"]]["accuracy"]

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from adjudge.benchmarks.base import RatedPair, RatedResponse
     from adjudge.experiments.compare import Difference
     from adjudge.formats.scores import ScoreRow
+    from adjudge.formats.verdicts import VerdictRow
+    from adjudge.schema import Judgment
     from adjudge.stats.correlation import Coefficient, Constant, Level
     from adjudge.stats.inference import Permute
     from adjudge.stats.pairwise import Convention
 
 
 class _Judged(NamedTuple):
-    """What a judge said: scores of a run, or a file; and of which benchmark, if that is known.
+    """What a judge said: judgments of a run, or a file; and of which benchmark, if that is known.
 
     `mark` is the run's id or the file's hash.
     """
@@ -31,7 +33,7 @@ class _Judged(NamedTuple):
     mark: str
     benchmark: str
     file: str
-    scores: Sequence[ScoreRow]
+    judgments: Sequence[Judgment]
 
 
 def compare(
@@ -127,14 +129,9 @@ def _of_pairs(
     import numpy as np
 
     from adjudge.experiments.compare import compare_verdicts
-    from adjudge.formats.verdicts import read_verdicts
 
-    if runs := [each.name for each in judged if not each.file]:
-        raise ConfigError(
-            f"the benchmark has pairs, {runs[0]} is a run of scores: give files of verdicts"
-        )
     return compare_verdicts(
-        {each.name: read_verdicts(each.file) for each in judged},
+        {each.name: _verdicts(each) for each in judged},
         rows,
         rng=np.random.default_rng(wanted.seed),
         convention=cast("Convention", wanted.convention),
@@ -164,7 +161,6 @@ def _of_scores(
 
 def _judged(reference: str, store: str) -> _Judged:
     """Return what a reference stands for: a file by its suffix, or a run."""
-    from adjudge.experiments.bench import judged_scores
     from adjudge.formats.rows import SUFFIXES
     from adjudge.runs.store import open_store
 
@@ -186,17 +182,25 @@ def _judged(reference: str, store: str) -> _Judged:
                 f"the run {found.id} has {found.n_judged} of {found.n_items} judgments: run its "
                 "command again to finish it"
             )
-        scores = judged_scores(opened.judgments(found.id))
+        judgments = tuple(opened.judgments(found.id))
     fields = found.signature.fields
     name = f"{fields.get('judge', 'run')}:{found.id[:8]}"
     benchmark = fields.get("benchmark", "").partition("#")[0]
-    return _Judged(name, found.id, benchmark, "", scores)
+    return _Judged(name, found.id, benchmark, "", judgments)
 
 
 def _scores(judged: _Judged) -> Sequence[ScoreRow]:
+    from adjudge.experiments.bench import judged_scores
     from adjudge.formats.scores import read_scores
 
-    return read_scores(judged.file, "score") if judged.file else judged.scores
+    return read_scores(judged.file, "score") if judged.file else judged_scores(judged.judgments)
+
+
+def _verdicts(judged: _Judged) -> Sequence[VerdictRow]:
+    from adjudge.experiments.bench import judged_verdicts
+    from adjudge.formats.verdicts import read_verdicts
+
+    return read_verdicts(judged.file) if judged.file else judged_verdicts(judged.judgments)
 
 
 def _benchmark(judged: Sequence[_Judged], given: str) -> str:

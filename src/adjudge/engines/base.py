@@ -79,7 +79,8 @@ def check_fits(prompt: int, reply: int, context: int) -> None:
     if prompt + reply > context:
         raise ConfigError(
             f"a prompt of {prompt} tokens and up to {reply} tokens of reply do not fit "
-            f"the context of {context} tokens; shorten the source or load the model with more"
+            f"the context of {context} tokens; shorten the texts that are shown, or load the "
+            "model with more"
         )
 
 

@@ -257,7 +257,7 @@ def test_one_token_too_many_is_told_with_the_numbers(prompt: int, reply: int) ->
     with pytest.raises(
         ConfigError,
         match=f"a prompt of {prompt} tokens and up to {reply} tokens of reply do not fit "
-        "the context of 100 tokens; shorten the source or load the model with more$",
+        "the context of 100 tokens; shorten the texts that are shown, or load the model with more$",
     ):
         check_fits(prompt, reply, 100)
 
