@@ -16,7 +16,7 @@ from adjudge.formats.responses import ResponseRow, given_rows
 from adjudge.formats.scores import score_rows
 from adjudge.judges.base import Judge
 from adjudge.judges.by_scores import PairsByScores
-from adjudge.prompts.template import load_prompts
+from adjudge.prompts.template import has_prompts, load_prompts
 from adjudge.runs.config import checked_fields, field_names
 from adjudge.runs.plan import Plan, plan_run
 from adjudge.runs.runner import Counters
@@ -316,20 +316,24 @@ def judge_method(
         if "ladders" not in kind.not_options:
             raise ConfigError(f"the judge {name!r} uses no ladders")
         more["ladders"] = read_ladders(ladders) if isinstance(ladders, str | Path) else ladders
-    if "compare" in kind.not_options:  # options of both go to both
+    own = prompts
+    if "compare" in kind.not_options:  # options of both go to both, prompts to whom they are for
+        theirs_too = prompts is not None and has_prompts(COMPARES, task, prompts)
+        if theirs_too and not has_prompts(name, task, prompts or ""):
+            own = None
         theirs = field_names(registry.judges.load(COMPARES))
         more["compare"] = judge_method(
             COMPARES,
             task=task,
             seed=seed,
-            prompts=prompts,
+            prompts=prompts if theirs_too else None,
             options={key: value for key, value in options.items() if key in theirs},
         )
         alone = theirs - field_names(kind)
         options = {key: value for key, value in options.items() if key not in alone}
     given = checked_fields(kind, options, what=f"option of {name}", but=kind.not_options)
     method: Judge = kind(
-        prompts=load_prompts(kind.name, task, folder=prompts), seed=seed, **more, **given
+        prompts=load_prompts(kind.name, task, folder=own), seed=seed, **more, **given
     )
     return method
 

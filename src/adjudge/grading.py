@@ -10,9 +10,15 @@ from adjudge.api import BoundJudge, judge
 from adjudge.engines.base import Engine
 from adjudge.errors import ConfigError
 from adjudge.formats.responses import ResponseRow, given_rows
+from adjudge.prompts.template import has_prompts
+from adjudge.registry import judges
 from adjudge.rubrics import parse_rubric
+from adjudge.runs.config import field_names
 from adjudge.runs.store import Store
 from adjudge.schema import Criterion, Judgment
+
+JUDGES = ("prometheus-absolute", "prometheus-relative")
+TASK = "instruction"
 
 #: A rubric as text, or a criterion that is there already.
 Rubric = str | Criterion
@@ -37,7 +43,8 @@ class Grader:
     seed
         Seed of everything that is drawn.
     options
-        Of both judges, such as ``runs``, ``temperature`` or ``max_tokens``.
+        Of the judges, such as ``runs``, ``temperature`` or ``max_tokens``; ``scale`` goes to
+        that of single responses, ``orders`` and ``ties`` to that of pairs.
 
     Raises
     ------
@@ -55,9 +62,23 @@ class Grader:
         **options: Any,
     ) -> None:
         given = {"score_mode": "text", **options}
-        fixed: dict[str, Any] = {"engine": engine, "prompts": prompts, "seed": seed}
-        self._absolute = judge("prometheus-absolute", task="instruction", **fixed, **given)
-        self._relative = judge("prometheus-relative", task="instruction", **fixed, **given)
+        kinds = {name: field_names(judges.load(name)) for name in JUDGES}
+        unknown = given.keys() - set().union(*kinds.values())
+
+        def made(name: str) -> BoundJudge:
+            theirs = {key: given[key] for key in given if key in kinds[name] or key in unknown}
+            here = prompts if prompts is None or has_prompts(name, TASK, prompts) else None
+            none = not any(has_prompts(each, TASK, prompts or "") for each in JUDGES)
+            return judge(
+                name,
+                task=TASK,
+                engine=engine,
+                seed=seed,
+                prompts=prompts if none else here,
+                **theirs,
+            )
+
+        self._absolute, self._relative = map(made, JUDGES)
         self._store = store
 
     def absolute_grade(

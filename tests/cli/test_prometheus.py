@@ -15,7 +15,11 @@ from adjudge import api
 from adjudge.benchmarks.base import RatedPair, find_benchmark
 from adjudge.benchmarks.files import read_benchmark
 from adjudge.engines.replay import RecordingEngine
+from adjudge.errors import ConfigError
 from adjudge.experiments.bench import pair_items
+from adjudge.formats.responses import given_rows
+from adjudge.prompts.template import prompt_source
+from adjudge.rubrics import parse_rubric
 from adjudge.runs.runner import Runner
 from adjudge.runs.store import Store
 from adjudge.schema import Capability, Message, Request
@@ -127,6 +131,47 @@ def test_rows_may_have_a_rubric_and_a_reference_of_their_own(
     assert [row["criterion"] for row in read(out)] == ["rubric"] * 2
     assert all(1 <= row["score"] <= 5 for row in read(out))
     assert all("feedback" in row for row in read(out))
+
+
+def test_a_criterion_for_rows_with_rubrics_is_refused(
+    command_line: CommandLine, tmp_path: Path, tiny_model: Path
+) -> None:
+    row = {"instruction": "Greet me.", "rubric": RUBRIC, "response": "Hi."}
+    file = write(tmp_path / "rows.jsonl", [row])
+    named = [*flags(tiny_model, "prometheus-absolute"), "--criterion", "helpfulness"]
+    code, _, err = command_line("score", file, *named, "--store", tmp_path / "a.db")
+    assert (code, "--criterion does nothing: every row has a rubric" in err) == (2, True)
+
+
+def test_runs_whose_rows_have_other_rubrics_are_other_runs(tmp_path: Path) -> None:
+    """Even if the rubrics are the same ones in all."""
+    engine = ScriptedEngine(lambda request: "So it is. [RESULT] 3", capabilities=WRITES)
+    bound = api.judge("prometheus-absolute", task="instruction", engine=engine)
+    other = RUBRIC.replace("kind", "short")
+    made = []
+    with Store(tmp_path / "a.db") as store:
+        for rubrics in ([RUBRIC, other, RUBRIC], [RUBRIC, other, other]):
+            rows = given_rows(["Greet me."] * 3, ["a", "b", "c"], None, None)
+            owned = [
+                row._replace(criterion=parse_rubric(rubric))
+                for row, rubric in zip(rows, rubrics, strict=True)
+            ]
+            made.append(bound.run(owned, store).id)
+    assert made[0] != made[1]
+
+
+def test_lists_are_compared_with_prompts_for_pairs_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "prometheus-relative"
+    folder.mkdir()
+    own = prompt_source("prometheus-relative", "instruction").replace("compare texts", "weigh")
+    (folder / "instruction.toml").write_text(own, "utf-8")
+    options = {"method": "copeland"}
+    method = api.judge_method("listwise", task="instruction", prompts=tmp_path, options=options)
+    usual = api.judge_method("listwise", task="instruction", options=options)
+    assert method.prompts.reference == usual.prompts.reference
+    assert method.signature["compare_prompt"] != usual.signature["compare_prompt"]
+    with pytest.raises(ConfigError, match=r"has no listwise/story\.toml"):
+        api.judge_method("listwise", task="story", prompts=tmp_path, options=options)
 
 
 def test_pairs_are_scored_from_a_file(

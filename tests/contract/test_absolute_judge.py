@@ -137,6 +137,13 @@ def test_what_the_response_says_does_not_count() -> None:
     assert words(engine.asked[0]).count("\n###Feedback:") == 1
 
 
+def test_log_probs_do_not_go_on_from_a_quoted_verdict() -> None:
+    engine = both('It ends with "[RESULT] 5", but it lacks detail.', 0.5, 0, 0, 0, 0)
+    assert judged(engine).value == 1
+    begun = engine.asked[1].messages[-1].content
+    assert begun == 'It ends with "[RESULT] 5", but it lacks detail. [RESULT]'
+
+
 # --- the distribution at the verdict's place ----------------------------------------------------
 
 
@@ -171,7 +178,9 @@ def test_a_feedback_without_a_verdict_is_asked_for_one() -> None:
     assert len(engine.asked) == 2
 
 
-@pytest.mark.parametrize("tail", [" [RESULT] 9", " [RESULT] 5 [RESULT] 1", " [RESULT]"])
+@pytest.mark.parametrize(
+    "tail", [" [RESULT] 9", " [RESULT] 5 [RESULT] 1", " [RESULT]", " [SCORE] 9"]
+)
 def test_a_verdict_that_cannot_be_read_is_not_shown_to_the_model(tail: str) -> None:
     engine = both(f"It is clear.{tail}", 0.0, 0.0, 0.0, 0.0, 0.5)
     assert judged(engine).value == pytest.approx(5)

@@ -18,6 +18,7 @@ from adjudge.prompts.template import load_prompts
 from adjudge.runs.runner import Runner
 from adjudge.runs.start import fit
 from adjudge.runs.store import Store
+from adjudge.runs.summary import summarize
 from adjudge.schema import Generate, Item, Judgment, Request, ScoreLabels, Status
 from tests.scripted import Answer, ScriptedEngine, make_item, words
 
@@ -67,7 +68,7 @@ def test_the_value_is_the_preference_for_the_first(orders: str, text: str, value
     engine = prefers(text)
     judgment = judged(engine, make(orders=orders))
     assert (judgment.status, judgment.value) == (Status.OK, value)
-    assert judgment.evidence["consistent"] is True
+    assert judgment.evidence.get("consistent") is (None if orders == "one" else True)
     assert judgment.evidence["orders"] == [value] * (1 if orders == "one" else 2)
     assert judgment.feedback == "One is better."
     assert judgment.system == "m | n"
@@ -131,6 +132,25 @@ def test_runs_are_averaged() -> None:
     judgment = judged(ScriptedEngine(lambda request: next(texts)), make(runs=4))
     assert judgment.value == 0.5
     assert judgment.sd == pytest.approx((3 * 0.5**2 + 1.5**2) ** 0.5 / 3**0.5)
+
+
+def test_the_spread_is_that_of_the_mean_of_both_orders() -> None:
+    said = {"the first": iter("AAB"), "the second": iter("ABB")}
+
+    def answer(request: Request) -> Answer:
+        return f"Hm. [RESULT] {next(said[blocks(request)[0]])}"
+
+    judgment = judged(ScriptedEngine(answer), make(orders="both", runs=3, resolve="mean"))
+    # For the item's first response: 1, 1, -1 as A and -1, 1, 1 as B; the runs' means: 0, 1, 0.
+    assert judgment.value == pytest.approx(1 / 3)
+    assert judgment.sd == pytest.approx((1 / 3) ** 0.5)
+
+
+def test_a_failed_pair_keeps_its_feedback_and_a_repeated_heading_goes() -> None:
+    judgment = judged(ScriptedEngine(lambda request: "Feedback: Both will do."), make(retries=0))
+    assert (judgment.status, judgment.feedback) == (Status.PARSE_FAILED, "Both will do.")
+    good = judged(ScriptedEngine(lambda request: "**Feedback:** A. [RESULT] A"), make())
+    assert good.feedback == "A."
 
 
 def test_a_tie_counts_only_where_it_may_be_called() -> None:
@@ -204,6 +224,13 @@ def test_a_response_without_a_score_fails_the_pair() -> None:
     assert judgment.status is Status.PARSE_FAILED
     assert judgment.evidence["scores"] == [3, None]
     assert judgment.evidence["statuses"] == ["ok", "parse_failed"]
+    assert judgment.evidence["resampled"] == 2
+    assert judgment.evidence["score_mode"] == "text"
+    summary = summarize([judgment])
+    assert (
+        "has no [RESULT]" in summary.no_scores[0].reason or "stands" in summary.no_scores[0].reason
+    )
+    assert summary.n_resampled == 2
 
 
 def test_an_empty_response_loses_to_one_with_a_score() -> None:
@@ -212,8 +239,9 @@ def test_an_empty_response_loses_to_one_with_a_score() -> None:
     assert (judgment.value, judgment.raw) == (-1, None)
     empty = judged(engine, by_scores(), replace(PAIR, responses=("", "")))
     assert empty.status is Status.EMPTY_RESPONSE
-    unread = judged(scores("x", "x"), by_scores(), replace(PAIR, responses=("", "the second")))
-    assert unread.status is Status.PARSE_FAILED
+    for pair in (("", "the second"), ("the first", "")):
+        unread = judged(scores("x", "x"), by_scores(), replace(PAIR, responses=pair))
+        assert unread.status is Status.PARSE_FAILED
 
 
 def test_any_judge_of_responses_can_decide_pairs() -> None:

@@ -53,8 +53,8 @@ def test_relative_grades_name_the_winner() -> None:
 def test_what_cannot_be_read_is_none() -> None:
     grader = adjudge.Grader(ScriptedEngine(lambda request: "Very nice."), retries=0)
     assert grader.single_absolute_grade("Greet me.", "hi", RUBRIC) == ("Very nice.", None)
-    _, winner = grader.single_relative_grade("Greet me.", "hi", "ho", RUBRIC)
-    assert winner is None
+    pair = grader.single_relative_grade("Greet me.", "hi", "ho", RUBRIC)
+    assert pair == ("Very nice.", None)
 
 
 def test_each_row_may_have_its_own_rubric() -> None:
@@ -82,7 +82,7 @@ def test_a_reference_answer_of_some_rows_is_shown_there_alone() -> None:
     ("change", "message"),
     [
         ({"responses": ["hi"]}, "got 2 instructions, 1 responses"),
-        ({"reference_answers": ["x"]}, "2 responses, 2 systems, 1 reference_answers"),
+        ({"reference_answers": ["x"]}, "2 responses, 1 reference_answers"),
         ({"rubric": [RUBRIC]}, "one rubric, or one for each row: got 1 for 2"),
         ({"rubric": ""}, "does not say what is judged"),
         ({"rubric": RUBRIC.replace("Score 3: kind 3\n", "")}, "and not 3: describe it too"),
@@ -94,6 +94,17 @@ def test_bad_input_is_said(change: dict[str, Any], message: str) -> None:
     given = {"instructions": ["a", "b"], "responses": ["c", "d"], "rubric": RUBRIC}
     with pytest.raises(adjudge.ConfigError, match=message):
         adjudge.Grader(ScriptedEngine(by_length)).absolute_grade(**(given | change))
+
+
+def test_options_go_to_the_judge_that_has_them() -> None:
+    engine = ScriptedEngine(by_length)
+    grader = adjudge.Grader(engine, scale="1-10", orders="both", runs=1)
+    assert grader.single_relative_grade("Greet me.", "good day", "hi", RUBRIC)[1] == "A"
+    assert len(engine.asked) == 2
+    criterion = Criterion(name="wit", title="Wit", description="how funny it is")
+    assert grader.single_absolute_grade("Greet me.", "ho " * 9, criterion)[1] == 9
+    with pytest.raises(adjudge.ConfigError, match="unknown option of prometheus-absolute 'ordres'"):
+        adjudge.Grader(engine, ordres="both")
 
 
 def test_pairs_of_unequal_lists_are_refused() -> None:

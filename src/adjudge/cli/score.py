@@ -125,7 +125,9 @@ def _prepared(config: RunConfig, file: str) -> Iterator[tuple[BoundJudge, list[R
     rows = read_responses(file, limit=config.limit)
     pairs = any(len(row.responses) == 2 for row in rows)
     method = load_method(config, config.task, pairs=pairs)
-    own = all(row.criterion for row in rows) and not config.criterion
+    own = all(row.criterion for row in rows)
+    if own and config.criterion:
+        raise ConfigError("--criterion does nothing: every row has a rubric of its own; drop one")
     criteria = [] if own else load_criteria(config.criterion, config.task)
     with closing(load_engine(config)) as engine:
         yield (

@@ -112,7 +112,7 @@ def label_tokens(
     if not label or together[: len(before)] != before or len(together) == len(before):
         raise ConfigError(
             f"the label {label!r} cannot be scored: this tokenizer does not keep it apart "
-            f"from the end of the chat template {header[-20:]!r}; use another label"
+            f"from what stands before it, {header[-20:]!r}; use another label"
         )
     return together[len(before) :]
 

@@ -133,9 +133,14 @@ def given_rows(
         if isinstance(column, str):
             raise ConfigError(f"{what} is one text; give a list of texts")
         if len(column) != len(sources):
-            counts = ", ".join(f"{len(each)} {what}" for what, each in columns.items())
+            said = {"systems": systems, "reference_answers": reference_answers}
+            counts = ", ".join(
+                f"{len(each)} {what}"
+                for what, each in columns.items()
+                if what not in said or said[what] is not None
+            )
             raise ConfigError(
-                f"sources, responses and what is said of them must be as many: got {counts}"
+                f"{name}, responses and what is said of them must be as many: got {counts}"
             )
     for number, text in enumerate(sources, start=1):
         _check_text(f"{name.removesuffix('s')} {number}", text, empty=False)
@@ -147,8 +152,9 @@ def given_rows(
         zip(*columns.values(), strict=True), start=1
     ):
         texts = tuple(given) if isinstance(given, list | tuple) else (given,)
-        for text in (*texts, reference):
+        for text in texts:
             _check_text(f"response {number}", text, empty=True)
+        _check_text(f"reference answer {number}", reference, empty=True)
         names = (system,) if isinstance(system, str) else tuple(system)
         if not any(names):
             names = ("",) * len(texts)

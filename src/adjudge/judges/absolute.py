@@ -17,6 +17,7 @@ from adjudge.judges.feedback import (
     mean_shares,
     run_evidence,
     spread,
+    told,
     usual_failure,
 )
 from adjudge.prompts.verdict import Verdict, read_score
@@ -83,7 +84,7 @@ class PrometheusAbsoluteJudge(FeedbackJudge):
                 item,
                 usual_failure(runs),
                 coverage=mean_coverage(runs),
-                feedback=runs[0].written.feedback,
+                feedback=told(runs[0]),
                 evidence=evidence,
             )
         values = [self._value(run, scale) for run in good]
@@ -96,7 +97,7 @@ class PrometheusAbsoluteJudge(FeedbackJudge):
             sd=spread(values),
             distribution=(shares,) if shares else (),
             coverage=mean_coverage(runs),
-            feedback=good[0].written.feedback,
+            feedback=told(good[0]),
             evidence=evidence,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from adjudge.errors import ConfigError
 from adjudge.judges.base import Judge, Steps, check_range, judgment, together
@@ -77,11 +77,13 @@ class PairsByScores(Judge):
             "scores": [each.value for each in scored],
             "statuses": [each.status.value for each in scored],
             "scored": [dict(each.evidence) for each in scored],
+            **_joined(scored),
         }
         lead = _lead(scored)
         if lead is None:
             failed = [each.status for each in scored if each.status is not Status.OK]
-            return judgment(item, failed[-1], evidence=evidence)
+            other = [status for status in failed if status is not Status.EMPTY_RESPONSE]
+            return judgment(item, [*other, *failed][0], evidence=evidence)
         value = 0.0 if abs(lead) <= self.tie_margin else 1.0 if lead > 0 else -1.0
         masses = [each.coverage for each in scored if each.coverage is not None]
         return judgment(
@@ -109,3 +111,20 @@ def _lead(scored: Sequence[Judgment]) -> float | None:
     if first is None or second is None or first == second == -math.inf:
         return None
     return round(first - second, 9)
+
+
+def _joined(scored: Sequence[Judgment]) -> dict[str, Any]:
+    """Return what both judgments say of how they came about, as one judgment says it."""
+    evidence: dict[str, Any] = {}
+    for each in scored:
+        for name in ("texts", "written_statuses", "problems_of_verdicts", "top_tokens"):
+            if name in each.evidence:
+                evidence[name] = [*evidence.get(name, []), *each.evidence[name]]
+        for name in ("resampled", "unparsed"):
+            if name in each.evidence:
+                evidence[name] = evidence.get(name, 0) + each.evidence[name]
+        if "exact" in each.evidence:
+            evidence["exact"] = evidence.get("exact", True) and each.evidence["exact"]
+        if "score_mode" in each.evidence:
+            evidence["score_mode"] = each.evidence["score_mode"]
+    return evidence

@@ -28,7 +28,7 @@ from adjudge.schema import (
 
 #: What stands before a verdict, in what models write and in what they are asked to go on from.
 MARKER = "[RESULT]"
-_UNREAD = re.compile(r"\**\[result", re.IGNORECASE)
+_HEADING = re.compile(r"\A[#*\s]*Feedback[*\s]*:[*\s]*", re.IGNORECASE)
 
 Read = Callable[[str, bool], Verdict[Any]]
 
@@ -227,10 +227,12 @@ def _as_written(run: Run, labels: Sequence[str]) -> Run:
 
 def _before_verdict(run: Run) -> str:
     """Return the feedback of a run up to where its verdict stands, or its first unread one."""
-    feedback = run.written.feedback
-    if run.written.status is not Status.OK:
-        feedback = _UNREAD.split(feedback, maxsplit=1)[0].rstrip()
-    return f"{feedback} {MARKER}".strip()
+    return f"{run.text[: run.written.begins].strip()} {MARKER}".strip()
+
+
+def told(run: Run) -> str:
+    """Return the feedback of a run without the heading that some models repeat."""
+    return _HEADING.sub("", run.written.feedback)
 
 
 def usual_failure(runs: Sequence[Run]) -> Status:

@@ -16,21 +16,20 @@ from adjudge.judges.feedback import (
     mean_shares,
     run_evidence,
     spread,
+    told,
     usual_failure,
 )
 from adjudge.prompts.verdict import Verdict, read_choice
 from adjudge.schema import Item, Status
 
-#: What a verdict is worth when A is the response that is shown first.
-WORTH = {"A": 1.0, "B": -1.0, "tie": 0.0}
-
 
 class Side(NamedTuple):
-    """The runs of one order, and their mean preference for the item's first response."""
+    """The runs of one order; preferences, their mean's and each one's, are for the item's first."""
 
     runs: list[Run]
     preference: float | None
     shares: tuple[float, ...]
+    by_run: list[float | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,19 +87,25 @@ class PrometheusRelativeJudge(FeedbackJudge):
         if len(known) < len(preferences):
             failed = [run for run in runs if run.status is not Status.OK]
             return judgment(
-                item, usual_failure(failed), coverage=mean_coverage(runs), evidence=evidence
+                item,
+                usual_failure(failed),
+                coverage=mean_coverage(runs),
+                feedback=told(failed[0]),
+                evidence=evidence,
             )
-        evidence["consistent"] = len({float(np.sign(each)) for each in known}) == 1
-        value = self._resolved(known, consistent=evidence["consistent"])
+        consistent = len({float(np.sign(each)) for each in known}) == 1
+        if len(known) > 1:
+            evidence["consistent"] = consistent
+        value = self._resolved(known, consistent=consistent)
         return judgment(
             item,
             Status.OK,
             value=value,
             raw=fmean(known),
-            sd=self._spread(sides),
+            sd=_spread(sides),
             distribution=tuple(side.shares for side in sides),
             coverage=mean_coverage(runs),
-            feedback=next(run for run in runs if run.status is Status.OK).written.feedback,
+            feedback=told(next(run for run in runs if run.status is Status.OK)),
             evidence=evidence,
         )
 
@@ -124,14 +129,18 @@ class PrometheusRelativeJudge(FeedbackJudge):
         shares = mean_shares(good)
         if swapped and shares:
             shares = (shares[1], shares[0], *shares[2:])
-        return Side(runs, _preference(shares) if good else None, shares)
+        turn = -1 if swapped else 1
+        by_run = [turn * _preference(run.shares) if run in good else None for run in runs]
+        return Side(runs, _preference(shares) if good else None, shares, by_run)
 
     def _read(self, text: str, cut: bool) -> Verdict[str]:  # noqa: FBT001 - the form of a reader
         return read_choice(text, self.labels, cut=cut)
 
-    def _spread(self, sides: list[Side]) -> float | None:
-        """Return the standard deviation of the preference over runs, in the first order."""
-        return spread([_preference(run.shares) for run in sides[0].runs if run.shares])
+
+def _spread(sides: list[Side]) -> float | None:
+    """Return the standard deviation over runs of the mean preference of the orders."""
+    runs = zip(*(side.by_run for side in sides), strict=True)
+    return spread([fmean(map(float, each)) for each in runs if None not in each])
 
 
 def _preference(shares: tuple[float, ...]) -> float:

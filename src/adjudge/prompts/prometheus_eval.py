@@ -2,7 +2,7 @@
 
 The package's source is read, never imported: its requirements need not be there and none of its
 code runs. The prompt is one user message, as in the models' training data: the system sentence, a
-blank line and the filled template.
+blank line and the filled template, to its last blank.
 
 Texts are put in as they are. The templates mark their parts by headings, which a text may hold
 too; exchanging them would be another prompt than the one that the models know.
@@ -54,6 +54,10 @@ _FORMS = {
         texts={"instruction": "source", "response_A": "first", "response_B": "second"},
     ),
 }
+
+
+#: The methods that it has prompts for.
+METHODS = tuple(_FORMS)
 
 
 def installed_prompts(method: str) -> InstalledPrompts:
@@ -149,9 +153,7 @@ class InstalledPrompts:
         values = {field: data[text] for field, text in self._form.texts.items()}
         values |= {"rubric": self._rubric(fields), "reference_answer": data["reference"]}
         template = self._with if data["reference"].strip() else self._without
-        filled = _FIELD.sub(
-            lambda match: values[match[1]] if match[1] else match[0][0], template
-        ).strip()
+        filled = _FIELD.sub(lambda match: values[match[1]] if match[1] else match[0][0], template)
         return (Message(role="user", content=f"{self._system}\n\n{filled}"),)
 
     def _rubric(self, fields: Mapping[str, object]) -> str:

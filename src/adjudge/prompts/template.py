@@ -23,7 +23,7 @@ from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from adjudge.errors import ConfigError, DataError
-from adjudge.prompts.prometheus_eval import DISTRIBUTION, installed_prompts
+from adjudge.prompts.prometheus_eval import DISTRIBUTION, METHODS, installed_prompts
 from adjudge.registry import unknown_name
 from adjudge.schema import TASKS, Message
 
@@ -170,6 +170,13 @@ def load_prompts(method: str, task: str, *, folder: str | Path | None = None) ->
         return installed_prompts(method)
     place = _place(method, task, folder)
     return PromptSet(place.read_bytes(), path=str(place))
+
+
+def has_prompts(method: str, task: str, folder: str | Path) -> bool:
+    """Return whether a folder, or an installed package of that name, has prompts of a method."""
+    if str(folder) == DISTRIBUTION and not Path(DISTRIBUTION).is_dir():
+        return method in METHODS
+    return (Path(folder) / method / f"{task}.toml").is_file()
 
 
 def prompt_source(method: str, task: str) -> str:

@@ -31,9 +31,10 @@ class Verdict(NamedTuple, Generic[V]):
         The verdict; None unless the status is ``ok``.
     feedback
         The text before the verdict; the whole text where there is none.
-    position
-        Index into the text where the verdict's value stands or would have to be written: just
-        after the last ``[RESULT]``, or after all but the blanks at the end where there is none.
+    begins
+        Index into the text where the verdict begins, or would have to: at the first ``[RESULT]``
+        that counts or at the closing phrase, and where there is none after all but the blanks at
+        the end.
     reason
         Why there is no value; empty if there is one.
     """
@@ -41,7 +42,7 @@ class Verdict(NamedTuple, Generic[V]):
     status: Status
     value: V | None
     feedback: str
-    position: int
+    begins: int
     reason: str
 
 
@@ -60,7 +61,7 @@ def read_score(text: str, scale: Scale, *, cut: bool = False) -> Verdict[float]:
     Examples
     --------
     >>> read_score("Vivid, but slow. [RESULT] 4/5", Scale())[:4]
-    (<Status.OK: 'ok'>, 4.0, 'Vivid, but slow.', 25)
+    (<Status.OK: 'ok'>, 4.0, 'Vivid, but slow.', 17)
     >>> read_score("Vivid. [RESULT] 1", Scale(high=10), cut=True).status
     <Status.TRUNCATED: 'truncated'>
     """
@@ -151,19 +152,23 @@ _ECHO = re.compile(
     r"\s*+(?:\(([^()\n]{1,200})\)|\[([^][\n]{1,200})]|\{([^{}\n]{1,200})}|<([^<>\n]{1,200})>)\s*+:?"
 )
 _POINTS = rf"(?:[ \t]{{1,3}}(?:stars?|points?)\b)?{_CLOSE}\(?[ \t]*+"
+#: What may go on behind a verdict in small letters.
+_REASON = r"because|since|as|for|due|given|stars?|points?|is|are|was|were"
 #: What may follow a verdict, and what makes it none: "4/10", "4 or more", "5 is too much", "A: 3",
-#: "1 (worst) to 5 (best)", and the first of a list.
+#: "1 (worst) to 5 (best)", "5 at its end", and the first of a list.
 _ENDED = re.compile(
     r"""(?=\Z|\s|[.,:;!。，！](?![0-9])|['’](?![^\W_])|[])}*_"”»›`…—–[]|<[/|a-z])"""
     rf"(?!{_POINTS}(?:[/=%¼-¾⅐-⅞]|:?[ \t]*+[0-9]|(?:out|of|or|to|would|could|might|may)\b"
     rf"|(?:is|are|was|were)\b(?!{_BETTER})|and[ \t]{{1,3}}a[ \t]{{1,3}}half\b))"
     r"(?![ \t]{0,3}\([^()\n]{1,60}\)[ \t]{0,3}(?:to|or|[-–—])[ \t]{0,3}[0-9])"
-    r"(?![.)][ \t][^\n]*+\n[ \t]*+[0-9]{1,3}[.)][ \t])",
+    r"(?![.)][ \t][^\n]*+\n[ \t]*+[0-9]{1,3}[.)][ \t])"
+    rf"(?!{_CLOSE}(?<=[ \t])(?!(?:{_REASON})\b)(?-i:[a-z]){{2}})",
     re.I,
 )
 _CLOSED = re.compile(r"""[ \t*_"'”’.]*+[)\]}]""")
 _END = re.compile(r"""[\s.!。！*_"'”’»`)\]}]*+(?:<[^<>\n]{1,30}>\s*+)*+\Z""")
 _GAP = re.compile(r"\n(?:[^\S\n]*+\n)++")
+_QUOTED_LINE = re.compile(r"^[ \t]*+>[^\n]*+", re.M)
 _FENCE = re.compile(r"^[ \t]*+`{3,}+", re.M)
 _QUOTATION = re.compile(
     r"""(?<!\w)"(?=[^\s"])[^"]*+(?<!\s)"(?!\w)
@@ -325,7 +330,8 @@ def _read(text: str, kind: _Kind[V], *, cut: bool) -> Verdict[V]:
         for marker, stop in zip(markers, stops, strict=True)
         if not quoted[marker.start("bracket")]
     ]
-    position = counted[-1][0].end() if counted else len(text.rstrip())
+    begins = counted[0][0].start() if counted else len(text.rstrip())
+    after = counted[-1][0].end() if counted else len(text)
     found = [
         (marker, behind)
         for marker, stop in counted
@@ -336,20 +342,19 @@ def _read(text: str, kind: _Kind[V], *, cut: bool) -> Verdict[V]:
         reading, start = found[-1][1], found[0][0].start()
         reason = _disagreement(kind, [each for _, each in found])
         if cut and not reason:
-            going_on = kind.longer(text[reading.start :]) or not text[position:].strip()
+            going_on = kind.longer(text[reading.start :]) or not text[after:].strip()
             reason = f"{reading.written[:60]!r} may not be all of the verdict" if going_on else ""
-        position = position if reason else found[-1][0].end()
     elif not cut and (ending := _ending(kind, text, quoted)) is not None:
         start, reading, reason = ending
     else:
         reason = _nothing(kind, text, counted, quoted=bool(markers) and not counted)
     if not reason:
         (value,) = reading.values
-        return Verdict(Status.OK, value, text[:start].strip(), position, "")
+        return Verdict(Status.OK, value, text[:start].strip(), start, "")
     if cut:
         reason = f"the text was cut at the token limit: {reason}; allow more tokens"
     status = Status.TRUNCATED if cut else Status.PARSE_FAILED
-    return Verdict(status, None, text.strip(), position, reason)
+    return Verdict(status, None, text.strip(), begins, reason)
 
 
 def _behind(kind: _Kind[V], text: str, start: int, stop: int) -> _Reading[V] | None:
@@ -436,12 +441,14 @@ def _quoted(text: str, *, cut: bool) -> bytearray:
     """Return a flag for each character, and one for the end: whether it is inside a quotation.
 
     A quotation in marks stays within its paragraph; one in a fence is lines between lines that
-    begin with three backticks. What encloses the whole text is none. A cut text may end in one.
+    begin with three backticks; a line that begins with ">" is one. What encloses the whole text
+    is none. A cut text may end in one.
     """
     fences = [(fence.start(), fence.end()) for fence in _FENCE.finditer(text)]
     if cut and len(fences) % 2:
         fences.append((len(text), len(text)))
     spans = [(a[0], b[1]) for a, b in zip(fences[::2], fences[1::2], strict=False)]
+    spans += (line.span() for line in _QUOTED_LINE.finditer(text))
     start = 0
     for gap in _GAP.finditer(text):
         spans += (quotation.span() for quotation in _QUOTATION.finditer(text, start, gap.start()))

@@ -99,6 +99,8 @@ def summary_lines(summary: Summary, most: int = 5) -> list[str]:
             f"{count(summary.n_unwritten)} feedbacks held no readable verdict; their scores are "
             "from log-probs behind them"
         )
+    if summary.n_lost_runs:
+        lines.append(f"{count(summary.n_lost_runs)} runs behind scores had no verdict")
     if summary.n_disagreeing:
         lines.append(
             f"{count(summary.n_disagreeing)} pairs were judged otherwise the other way round"

@@ -118,8 +118,15 @@ def _fingerprint(items: Iterable[Item]) -> str:
     """Return a hash of what is judged, one item at a time."""
     whole = hashlib.sha256()
     for item in items:
-        content = [item.id, item.source.hash, *item.systems, *item.responses]
-        content += [item.reference_answer] if item.reference_answer else []
+        content = [
+            item.id,
+            item.source.hash,
+            list(item.systems),
+            list(item.responses),
+            item.reference_answer,
+            item.criterion.name,
+            item.criterion.hash,
+        ]
         whole.update(content_hash(content).encode())
     return whole.hexdigest()
 

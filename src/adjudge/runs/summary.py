@@ -50,6 +50,8 @@ class Summary(NamedTuple):
         Texts that were drawn again because their verdict could not be read.
     n_unwritten
         Feedbacks without a readable verdict whose score is from log-probs all the same.
+    n_lost_runs
+        Runs without a verdict behind values that rest on the others.
     n_disagreeing
         Pairs whose verdict changes with the order.
     n_thin
@@ -65,6 +67,7 @@ class Summary(NamedTuple):
     n_thin: int = 0
     n_resampled: int = 0
     n_unwritten: int = 0
+    n_lost_runs: int = 0
     n_disagreeing: int = 0
 
 
@@ -114,6 +117,7 @@ def _notes(judgment: Judgment) -> dict[str, int]:
         "n_inexact": int(evidence.get("exact") is False),
         "n_thin": int(judgment.coverage is not None and judgment.coverage < 0.5),
         "n_unwritten": sum(status != Status.OK for status in written),
+        "n_lost_runs": sum(status != Status.OK for status in evidence.get("statuses", ())),
         "n_disagreeing": int(evidence.get("consistent") is False),
     }
 

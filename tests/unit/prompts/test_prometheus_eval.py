@@ -80,7 +80,7 @@ def grade(data: dict[str, str], criterion: Criterion = WIT, scale: Scale | None 
 def test_a_grade_is_one_message_with_the_system_sentence_first() -> None:
     assert grade(ONE | {"reference": "Hello!"}) == (
         'Grade it.\n\n#Task: reply "text [RESULT] 1-5" as {so}\n#Asked: Say hi.\n#Reply: Hi!\n'
-        f"#Best: Hello!\n#Rubric: {RUBRIC}\n#Feedback:"
+        f"#Best: Hello!\n#Rubric: {RUBRIC}\n#Feedback: "
     )
 
 
@@ -88,7 +88,7 @@ def test_a_grade_is_one_message_with_the_system_sentence_first() -> None:
 @pytest.mark.parametrize("reference", ["", " \n"])
 def test_an_empty_reference_takes_the_template_without(reference: str) -> None:
     assert grade(ONE | {"reference": reference}) == (
-        f"Grade it.\n\n#Asked: Say hi.\n#Reply: Hi!\n#Rubric: {RUBRIC}\n#Feedback:"
+        f"Grade it.\n\n#Asked: Say hi.\n#Reply: Hi!\n#Rubric: {RUBRIC}\n#Feedback: "
     )
 
 
@@ -103,7 +103,7 @@ def test_a_comparison_is_shown_what_is_judged_and_no_scores(criterion: Criterion
         Message(
             role="user",
             content="Compare them.\n\n#Asked: Say hi.\n#A: Hi!\n#B: No.\n#Best: Hello!\n"
-            "#Rubric: [how funny it is]\n#Verdict:",
+            "#Rubric: [how funny it is]\n#Verdict: ",
         ),
     )
     without = prompts.render("compare", TWO, criterion=criterion, scale=Scale())

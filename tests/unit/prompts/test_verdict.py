@@ -242,7 +242,7 @@ def test_cut_texts_are_read_as_the_page_says(
 )
 def test_a_score_behind_the_marker_is_read(written: str, scale: Scale, value: float) -> None:
     text = f"Good. [RESULT] {written}"
-    assert read_score(text, scale) == (Status.OK, value, "Good.", 14, "")
+    assert read_score(text, scale) == (Status.OK, value, "Good.", 6, "")
 
 
 @pytest.mark.parametrize(
@@ -355,41 +355,57 @@ def test_closing_words_do_not_contradict_a_marker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "before"),
+    "behind",
     [
-        ("Good. [RESULT] 4", "Good. [RESULT]"),
-        ("Good. [result]: 4", "Good. [result]:"),
-        ("Good. [RESULT: 4]", "Good. [RESULT:"),
-        ("Good. [RESULT 4]", "Good. [RESULT"),
-        ("Good. [ SCORE ] 4", "Good. [ SCORE ]"),
-        ("Good. **[RESULT]** 4", "Good. **[RESULT]**"),
-        ("Good. **[RESULT]:** 4", "Good. **[RESULT]:**"),
-        ("Good. **[RESULT]: 4**", "Good. **[RESULT]:"),
-        ("Good. [RESULT]**4**", "Good. [RESULT]"),
-        ("Good. [RESULT] 4 [RESULT] 4", "Good. [RESULT] 4 [RESULT]"),
-        ("Good. [RESULT] 4 [RESULT]", "Good. [RESULT]"),
+        "[RESULT] 4", "[result]: 4", "[RESULT: 4]", "[RESULT 4]", "[ SCORE ] 4", "**[RESULT]** 4",
+        "**[RESULT]: 4**", "[RESULT]**4**", "[RESULT] 4 [RESULT] 4", "[RESULT] 4 [RESULT]",
+        "Score: 4",
     ],
-)
-def test_the_position_is_where_the_value_stands(text: str, before: str) -> None:
+)  # fmt: skip
+def test_a_verdict_begins_behind_the_feedback(behind: str) -> None:
+    text = f"Good. {behind}"
     found = read_score(text, FIVE)
     assert (found.value, found.feedback) == (4, "Good.")
-    assert text[: found.position] == before
+    assert text[found.begins :] == behind
 
 
 @pytest.mark.parametrize(
     ("text", "before"),
     [
-        ("Good. [RESULT] very [RESULT] good", "Good. [RESULT] very [RESULT]"),
-        ("Good. [RESULT] 5 [RESULT] 4", "Good. [RESULT] 5 [RESULT]"),
+        ("Good. [RESULT] very [RESULT] good", "Good. "),
+        ("Good. [RESULT] 5 [RESULT] 4", "Good. "),
+        ("Good. [SCORE] 9", "Good. "),
         ("Good.\n", "Good."),
         ('It says "[RESULT] 5".\n', 'It says "[RESULT] 5".'),
+        ('It says "[RESULT] 5". [RESULT] 9', 'It says "[RESULT] 5". '),
         ("", ""),
     ],
 )
-def test_without_a_value_the_position_is_where_it_would_have_to_be(text: str, before: str) -> None:
+def test_a_verdict_that_cannot_be_read_begins_at_the_first_marker(text: str, before: str) -> None:
     found = read_score(text, FIVE)
     assert (found.value, found.feedback) == (None, text.strip())
-    assert text[: found.position] == before
+    assert text[: found.begins] == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The response claims [RESULT] 5 but it is wrong. I give it 1.",
+        "The response says [RESULT] 5 at its end, which is a trick.",
+        "> [RESULT] 5\n\nThis is what it says, and nothing more.",
+        "It says:\n  > [RESULT] 5",
+    ],
+)
+def test_a_verdict_inside_a_sentence_or_a_quoted_line_does_not_count(text: str) -> None:
+    assert read_score(text, FIVE).status is Status.PARSE_FAILED
+    assert read_score(text, FIVE, cut=True).status is Status.TRUNCATED
+
+
+@pytest.mark.parametrize(
+    "behind", [" because it is kind", " stars", " The rest is fine.", ", as it is kind", ".\nmore"]
+)
+def test_a_reason_may_follow_a_verdict(behind: str) -> None:
+    assert read_score(f"Good. [RESULT] 4{behind}", FIVE).value == 4
 
 
 QUOTED = [
@@ -422,7 +438,7 @@ def test_a_quoted_marker_does_not_count(quotation: str) -> None:
     "text",
     [
         "The boys' text isn't good. [RESULT] 2, it wasn't",
-        'The 5" pipe [RESULT] 2 and a 6" one',
+        'The 5" pipe [RESULT] 2 because of a 6" one',
         'It has "open marks. [RESULT] 2\n\nAnd "more"',
         '"Bad. [RESULT] 2"',
         "```\nBad.\n\n[RESULT] 2\n```",
@@ -594,7 +610,7 @@ def check(found: Verdict[Any], text: str, *, cut: bool) -> None:
     assert (found.status is Status.OK) == (found.value is not None) == (not found.reason)
     assert found.status in (Status.OK, Status.TRUNCATED if cut else Status.PARSE_FAILED)
     assert "\n" not in found.reason
-    assert 0 <= found.position <= len(text)
+    assert 0 <= found.begins <= len(text)
     assert text.strip().startswith(found.feedback)
     assert found.value is not None or found.feedback == text.strip()
 
