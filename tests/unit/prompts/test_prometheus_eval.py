@@ -88,7 +88,7 @@ def test_a_grade_is_one_message_with_the_system_sentence_first() -> None:
 @pytest.mark.parametrize("reference", ["", " \n"])
 def test_an_empty_reference_takes_the_template_without(reference: str) -> None:
     assert grade(ONE | {"reference": reference}) == (
-        f"Grade it.\n\n#Asked: Say hi.\n#Reply: Hi!\n#Rubric: {RUBRIC}\n#Feedback: "
+        f"Grade it.\n\n#Asked: Say hi.\n#Reply: Hi!\n#Rubric: {RUBRIC}\n#Feedback:"
     )
 
 
