@@ -29,6 +29,7 @@ from adjudge.stats.consistency import (
     transitivity,
 )
 from adjudge.stats.pairwise import Convention, pairwise_accuracy, pairwise_marks
+from adjudge.stats.sources import distance_ends, drawn_counts, percentile_ends, ratio_interval
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -36,7 +37,7 @@ IntArray = npt.NDArray[np.int64]
 #: How verdicts are compared with gold, whose ties are left out; see `pairwise_accuracy`.
 CONVENTION: Convention = "prometheus"
 #: Resamples of sources behind each interval, and the probability between its ends.
-N_RESAMPLES, CONFIDENCE = 1000, 0.95
+N_RESAMPLES = 1000
 #: Score differences are rounded to this many decimals before they are compared.
 DECIMALS = 9
 
@@ -311,43 +312,6 @@ def consistency_measures(
     return [alpha, *(each._replace(why_not=why) for each in found[1:])]
 
 
-def source_interval(
-    tops: FloatArray, bottoms: FloatArray, *, rng: np.random.Generator, n_resamples: int
-) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of sum(tops) / sum(bottoms) over sources.
-
-    Parameters
-    ----------
-    tops, bottoms
-        Shape (n_sources,): what each source adds to the sums. One that adds nothing to the lower
-        sum is not drawn.
-    rng, n_resamples
-        Draws the resamples, and how many.
-
-    Returns
-    -------
-    tuple of float
-        The ends; NaN with fewer than two sources.
-    """
-    tops, bottoms = tops[bottoms > 0], bottoms[bottoms > 0]
-    if bottoms.size < 2:
-        return math.nan, math.nan
-    drawn = _drawn(bottoms.size, rng, n_resamples)
-    return _ends((drawn @ tops) / (drawn @ bottoms))
-
-
-def _drawn(n: int, rng: np.random.Generator, n_resamples: int) -> IntArray:
-    """Return how often each of n sources is in each resample."""
-    return rng.multinomial(n, np.full(n, 1 / n), size=n_resamples)
-
-
-def _ends(values: FloatArray) -> tuple[float, float]:
-    if not values.size:
-        return math.nan, math.nan
-    low, high = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(low), float(high)
-
-
 def _groups(numbers: IntArray) -> list[IntArray]:
     """Return the places of each number."""
     order = np.argsort(numbers, kind="stable")
@@ -374,9 +338,10 @@ def _alpha(
     low = high = math.nan
     if n := int(place.max()):
         columns = np.arange(place.size)
-        drawn = (np.repeat(columns, each[place]) for each in _drawn(n + 1, rng, n_resamples))
+        counts = drawn_counts(n + 1, rng=rng, n_resamples=n_resamples)
+        drawn = (np.repeat(columns, each[place]) for each in counts)
         values = np.array([run_to_run_alpha(scores[:, each]).value for each in drawn])
-        low, high = _ends(values[~np.isnan(values)])
+        low, high = percentile_ends(values)
     return bare._replace(value=found.value, low=low, high=high)
 
 
@@ -394,7 +359,7 @@ class _Pairs(NamedTuple):
     def measured(self, bare: Measure, value: float, sums: Iterable[tuple[float, float]]) -> Measure:
         """Return a measure with its value, the interval from what each source adds to two sums."""
         tops, bottoms = np.array(list(sums), dtype=float).reshape(-1, 2).T
-        low, high = source_interval(tops, bottoms, rng=self.rng, n_resamples=self.n_resamples)
+        low, high = ratio_interval(tops, bottoms, rng=self.rng, n_resamples=self.n_resamples)
         return bare._replace(value=value, low=low, high=high)
 
 
@@ -440,20 +405,10 @@ def _formats(pairs: _Pairs) -> list[Measure]:
     change = [(two - one, n) for (one, n), (two, _) in zip(*sums, strict=True)]
     signed = pairs.measured(gap, lead, change)
     ends = "" if math.isnan(signed.low) else f" [{signed.low:+.3f}, {signed.high:+.3f}]"
-    low, high = _distances(signed.low, signed.high)
+    low, high = distance_ends(signed.low, signed.high)
     value = cross_format_gap(found[1].value, found[0].value)
     note = f"by scores less pairwise: {lead:+.3f}{ends}"
     return [*found, gap._replace(value=value, low=low, high=high, note=note)]
-
-
-def _distances(low: float, high: float) -> tuple[float, float]:
-    """Return the ends of the absolute values of the numbers between two ends.
-
-    So the interval of a difference becomes that of a distance; quantiles of the distances of
-    resamples would hardly ever reach 0.
-    """
-    far = max(abs(low), abs(high))
-    return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), far
 
 
 def _cycles(pairs: _Pairs) -> Measure:

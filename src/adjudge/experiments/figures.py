@@ -17,6 +17,7 @@ from adjudge.schema import Judgment, Status
 from adjudge.stats.correlation import correlation
 from adjudge.stats.pairwise import pairwise_marks
 from adjudge.stats.resampling import resampled_correlations
+from adjudge.stats.sources import distance_ends, drawn_counts, percentile_ends
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -157,7 +158,7 @@ def figure(
     kept = ~np.isnan(gold + values.sum(axis=0))
     values, gold = np.where(kept, values, np.nan), np.where(kept, gold, np.nan)
     n_sources = len({row.source.id for row in rows})
-    counts = rng.multinomial(n_sources, np.full(n_sources, 1 / n_sources), size=n_resamples)
+    counts = drawn_counts(n_sources, rng=rng, n_resamples=n_resamples)
     if measure == "pearson":
         measured = [_pearson(_by_source(rows, each), _by_source(rows, gold), counts)
                     for each in values]  # fmt: skip
@@ -168,9 +169,9 @@ def figure(
     value = parts[-1]
     if len(measured) == 2:
         value, drawn = value - parts[0], drawn - measured[0][1]
-    low, high = _ends(drawn) if n_sources > 1 else (np.nan, np.nan)
+    low, high = percentile_ends(drawn) if n_sources > 1 else (np.nan, np.nan)
     if len(measured) == 2 and measure == "accuracy":
-        low, high = max(low, -high, 0.0), max(abs(low), abs(high))
+        low, high = distance_ends(low, high)
         value = abs(value)
         if not all(any(each.status is Status.OK for each in judged) for judged in judgments):
             value = low = high = np.nan  # two judges that fail do not agree
@@ -225,12 +226,3 @@ def _mean(marks: Floats, counts: Counts) -> tuple[float, Floats]:
     sums, numbers = np.nansum(marks, axis=0), (~np.isnan(marks)).sum(axis=0)
     with np.errstate(invalid="ignore"):  # none is there
         return float(sums.sum() / numbers.sum()), (counts @ sums) / (counts @ numbers)
-
-
-def _ends(drawn: Floats) -> tuple[float, float]:
-    """Return the ends of a 95 % interval; NaN where no resample has a value."""
-    there = drawn[~np.isnan(drawn)]
-    if not there.size:
-        return np.nan, np.nan
-    low, high = np.quantile(there, [0.025, 0.975])
-    return float(low), float(high)

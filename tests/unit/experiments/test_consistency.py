@@ -19,7 +19,6 @@ from adjudge.experiments.consistency import (
     consistency_measures,
     preferred_items,
     scored_items,
-    source_interval,
     text_statuses,
     verdicts_by_scores,
     written_scores,
@@ -392,15 +391,6 @@ def test_without_gold_the_judge_is_still_measured_against_itself() -> None:
 
 
 # --- intervals ----------------------------------------------------------------------------------
-
-
-def test_with_a_unit_each_the_interval_is_that_of_a_mean() -> None:
-    marks = np.array([1, 0, 0, 1, 1, 0, 1, 1], dtype=float)
-    expected = mean_interval(marks, rng=np.random.default_rng(3), n_resamples=500)
-    found = source_interval(marks, np.ones(8), rng=np.random.default_rng(3), n_resamples=500)
-    assert found == (expected.low, expected.high)
-    without = np.append(marks, 0), np.append(np.ones(8), 0)
-    assert source_interval(*without, rng=np.random.default_rng(3), n_resamples=500) == found
 
 
 def test_sources_are_drawn_whole() -> None:
