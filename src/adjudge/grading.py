@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ JUDGES = ("prometheus-absolute", "prometheus-relative")
 TASK = "instruction"
 
 #: A rubric as text, or a criterion that is there already.
-Rubric = str | Criterion
+Rubric = str | Criterion | Mapping[str, object]
 
 
 class Grader:
@@ -123,6 +123,9 @@ class Grader:
 
         The parameters and errors are those of `absolute_grade`, with two responses.
         """
+        for name, column in (("responses_A", responses_A), ("responses_B", responses_B)):
+            if isinstance(column, str) or not isinstance(column, Sequence):
+                raise ConfigError(f"{name} must be a list of texts, not {column!r}")
         if len(responses_A) != len(responses_B):
             raise ConfigError(
                 f"every A needs a B: got {len(responses_A)} responses A and "
@@ -180,7 +183,13 @@ class Grader:
 
 def _criteria(rubric: Rubric | Sequence[Rubric], n: int) -> list[Criterion]:
     """Return a criterion for each of n rows."""
-    several = [rubric] * n if isinstance(rubric, str | Criterion) else list(rubric)
+    if not isinstance(rubric, str | Criterion | Mapping | Sequence):
+        raise ConfigError(f"a rubric is text, a table or a criterion, not {rubric!r}")
+    single = isinstance(rubric, str | Criterion | Mapping)
+    several: list[Any] = [rubric] * n if single else list(rubric)  # type: ignore[arg-type]
+    for each in several:
+        if not isinstance(each, str | Criterion | Mapping):
+            raise ConfigError(f"a rubric is text, a table or a criterion, not {each!r}")
     if len(several) != n:
         raise ConfigError(
             f"there must be one rubric, or one for each row: got {len(several)} for {n}"

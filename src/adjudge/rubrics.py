@@ -22,6 +22,10 @@ MOST_DESCRIBED = 10
 
 _NUMBER = r"-?[0-9]{1,6}(?:\.[0-9]{1,6})?"
 _SCORE_LINE = re.compile(rf"^[ \t]*Score[ \t]+({_NUMBER})[ \t]*:", re.MULTILINE)
+#: What is meant as a description of a score and is not written as one.
+_UNREAD = re.compile(
+    r"^[\s*_#>-]*(?:score[\s*_]*)?[0-9]+[*_]*\s*(?:[:\uff1a)]|[-\u2013\u2014]\s)", re.M | re.I
+)
 _SCORE_KEY = re.compile(rf"score({_NUMBER})_description")
 #: What is inside the outer brackets of "[a] or [b]": those are no pair.
 _NO_PAIR = re.compile(r"[^\[\]]*\].*\[[^\[\]]*", re.DOTALL)
@@ -54,12 +58,21 @@ def parse_rubric(
     ('How funny is it?', ('Not at all.', 'Very.'), (0.0, 1.0))
     """
     asked, scores = _from_text(rubric) if isinstance(rubric, str) else _from_fields(rubric, name)
+    if isinstance(rubric, str) and not scores and _UNREAD.search(rubric):
+        raise ConfigError(
+            f"the rubric {name!r} speaks of scores but no line describes one: begin a line for "
+            "each score with it, as in 'Score 1: ...'"
+        )
     if not (isinstance(asked, str) and asked.strip()):
         raise ConfigError(
             f"the rubric {name!r} does not say what is judged: write it first, in brackets, and "
             "then a line for each score, as in 'Score 1: ...'"
         )
     descriptions, levels = _sorted(scores, name) if scores else ((), ())
+    try:
+        "".join((asked, *descriptions)).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"the rubric {name!r} holds half of a surrogate pair: {error}") from error
     return Criterion(
         name=name, title=title, description=asked.strip(), rubric=descriptions, levels=levels
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -73,8 +72,10 @@ class Question:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", float(self.weight))
-        if not 0 < self.weight < math.inf:
-            raise ConfigError(f"the weight of a question must be above 0, not {self.weight}")
+        if not 1e-6 <= self.weight <= 1e6:
+            raise ConfigError(
+                f"the weight of a question must be from 0.000001 to 1000000, not {self.weight}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +234,7 @@ class Item:
         """The two responses; where there are not two there is no pair."""
         if len(self.responses) != 2:
             raise ConfigError(
-                f"the item {self.id!r} has {len(self.responses)} responses, this judge takes two"
+                f"the item {self.id!r} has {len(self.responses)} responses where pairs are judged"
             )
         return self.responses[0], self.responses[1]
 

@@ -250,8 +250,10 @@ def test_checklists_are_scored_from_a_file(
         ({"response": "x", "rubric": RUBRIC.replace("Score 3", "Score 7")}, "describes 7, which"),
         ({"responses": ["a", "b", "c"]}, "has 3 responses, this judge takes one"),
         ({"responses": []}, "must be a list of texts with one or more in it"),
+        ({"responses": "[" * 100_000}, "is no JSON list of texts"),
+        ({"response": "x", "rubric": "{"}, "is no JSON table"),
         ({"responses": ["a", "b", "c"], "systems": ["m"]}, "1 systems for 3 responses"),
-        ({"response": "x", "reference_answer": "long " * 5000}, "do not fit the context"),
+        ({"response": "x", "reference_answer": "long " * 5000}, "row-1: a prompt of"),
     ],
 )
 def test_rows_that_cannot_be_judged_are_said(

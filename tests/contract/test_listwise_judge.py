@@ -197,7 +197,7 @@ def test_nothing_readable_is_a_failure_with_its_text(method: str) -> None:
 def test_a_summary_copes_with_a_list() -> None:
     summary = summarize([judged(engine_of(by_worth), make("one_call"), worth(1, 2))])
     assert (summary.statuses, summary.no_scores) == ({"ok": 1}, ())
-    assert (summary.systems[0].mean, summary.n_thin, summary.n_unwritten) == (None, 0, 0)
+    assert (summary.systems, summary.n_thin, summary.n_unwritten) == ((), 0, 0)
     unsure = ScriptedEngine(
         lambda request: (0.2, 0.1) if isinstance(request, ScoreLabels) else "I cannot say."
     )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from adjudge.errors import ConfigError
+from adjudge.formats.scores import score_rows
 from adjudge.judges.absolute import PrometheusAbsoluteJudge
 from adjudge.judges.base import Judge
 from adjudge.judges.by_scores import PairsByScores
@@ -175,10 +176,11 @@ def test_one_response_may_be_empty_but_not_both() -> None:
     engine = always("A")
     empty = judged(engine, make(), replace(PAIR, responses=("", " ")))
     assert (empty.status, engine.asked) == (Status.EMPTY_RESPONSE, [])
+    assert [row["verdict"] for row in score_rows([empty])] == [None]
 
 
 def test_single_responses_and_lists_are_refused() -> None:
-    with pytest.raises(ConfigError, match="has 1 responses, this judge takes two"):
+    with pytest.raises(ConfigError, match="has 1 responses where pairs are judged"):
         judged(always("A"), make(), make_item())
 
 
@@ -239,6 +241,7 @@ def test_an_empty_response_loses_to_one_with_a_score() -> None:
     assert (judgment.value, judgment.raw) == (-1, None)
     empty = judged(engine, by_scores(), replace(PAIR, responses=("", "")))
     assert empty.status is Status.EMPTY_RESPONSE
+    assert score_rows([empty])[0]["verdict"] is None
     for pair in (("", "the second"), ("the first", "")):
         unread = judged(scores("x", "x"), by_scores(), replace(PAIR, responses=pair))
         assert unread.status is Status.PARSE_FAILED

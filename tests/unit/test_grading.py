@@ -85,6 +85,13 @@ def test_a_reference_answer_of_some_rows_is_shown_there_alone() -> None:
         ({"reference_answers": ["x"]}, "2 responses, 1 reference_answers"),
         ({"rubric": [RUBRIC]}, "one rubric, or one for each row: got 1 for 2"),
         ({"rubric": ""}, "does not say what is judged"),
+        ({"rubric": None}, "a rubric is text, a table or a criterion, not None"),
+        ({"rubric": [RUBRIC, 3]}, "a rubric is text, a table or a criterion, not 3"),
+        ({"rubric": "[k]\n**Score 1:** a\n**Score 2:** b"}, "begin a line for each score"),
+        ({"rubric": "[k]\n1: a\n2: b"}, "begin a line for each score"),
+        ({"rubric": RUBRIC.replace("kind 1", "kind \ud800")}, "half of a surrogate pair"),
+        ({"instructions": None}, "instructions must be a list of texts, not NoneType"),
+        ({"responses": iter("cd")}, "responses must be a list of texts, not str_"),
         ({"rubric": RUBRIC.replace("Score 3: kind 3\n", "")}, "and not 3: describe it too"),
         ({"rubric": RUBRIC + "\nScore 5: again"}, "describes the score 5 twice"),
         ({"instructions": ["Greet me.", " "]}, "instruction 2 is empty"),
@@ -94,6 +101,25 @@ def test_bad_input_is_said(change: dict[str, Any], message: str) -> None:
     given = {"instructions": ["a", "b"], "responses": ["c", "d"], "rubric": RUBRIC}
     with pytest.raises(adjudge.ConfigError, match=message):
         adjudge.Grader(ScriptedEngine(by_length)).absolute_grade(**(given | change))
+
+
+def test_a_table_is_one_rubric() -> None:
+    engine = ScriptedEngine(by_length)
+    table = {"criteria": "Is it kind?"} | {
+        f"score{i}_description": f"kind {i}" for i in range(1, 6)
+    }
+    _, scores = adjudge.Grader(engine).absolute_grade(
+        instructions=["a", "b"], responses=["c", "d e"], rubric=table
+    )
+    assert scores == [1, 2]
+    assert "Score 5: kind 5" in words(engine.asked[0])
+
+
+def test_one_text_is_no_list_of_responses() -> None:
+    with pytest.raises(adjudge.ConfigError, match="responses_A must be a list of texts, not 'ab'"):
+        adjudge.Grader(ScriptedEngine(by_length)).relative_grade(
+            instructions=["i", "j"], responses_A="ab", responses_B="cd", rubric=RUBRIC
+        )
 
 
 def test_options_go_to_the_judge_that_has_them() -> None:

@@ -265,11 +265,21 @@ def _method_and_items(config: BenchConfig, chosen: _Chosen) -> tuple[Judge, list
     if chosen.benchmark.kind == "pairs":
         pairs = cast("Sequence[RatedPair]", chosen.rows)
         criterion = _pair_criterion(config, pairs, task)
-        return load_method(config, task, pairs=True), pair_items(pairs, criterion)
+        return _for_bench(load_method(config, task, pairs=True)), pair_items(pairs, criterion)
     names = _wanted_criteria(config, chosen.benchmark)
     criteria: list[Criterion] = api.load_criteria(names, task) if names else []
     items = bench_items(cast("Sequence[RatedResponse]", chosen.rows), criteria)
-    return load_method(config, task), items
+    return _for_bench(load_method(config, task)), items
+
+
+def _for_bench(method: Judge) -> Judge:
+    """Return a judge if it judges what benchmarks hold."""
+    if method.takes == "list":
+        raise ConfigError(
+            f"the judge {method.name!r} ranks lists, and benchmarks hold responses and pairs: "
+            "take prometheus-absolute or prometheus-relative"
+        )
+    return method
 
 
 def _pair_criterion(config: BenchConfig, pairs: Sequence[RatedPair], task: str) -> Criterion | None:

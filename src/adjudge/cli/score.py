@@ -125,7 +125,15 @@ def _prepared(config: RunConfig, file: str) -> Iterator[tuple[BoundJudge, list[R
     rows = read_responses(file, limit=config.limit)
     pairs = any(len(row.responses) == 2 for row in rows)
     method = load_method(config, config.task, pairs=pairs)
+    if method.takes == "list" and config.min_score is not None:
+        raise ConfigError("--min-score takes scores, and lists get ranks: drop it")
     own = all(row.criterion for row in rows)
+    if not config.criterion and not own and (with_rubric := [r for r in rows if r.criterion]):
+        lacking = next(row.id for row in rows if row.criterion is None)
+        raise ConfigError(
+            f"{len(with_rubric)} rows have a rubric and the row {lacking!r} has none: give it one, "
+            "or name a criterion for such rows with --criterion"
+        )
     if own and config.criterion:
         raise ConfigError("--criterion does nothing: every row has a rubric of its own; drop one")
     criteria = [] if own else load_criteria(config.criterion, config.task)

@@ -122,7 +122,7 @@ def given_rows(
     ConfigError
         If the lists are not as long as each other, or what is in them is no text.
     """
-    n = len(responses)
+    n = len(responses) if isinstance(responses, Sequence) else 0
     columns = {
         name: sources,
         "responses": responses,
@@ -132,6 +132,8 @@ def given_rows(
     for what, column in columns.items():
         if isinstance(column, str):
             raise ConfigError(f"{what} is one text; give a list of texts")
+        if not isinstance(column, Sequence):
+            raise ConfigError(f"{what} must be a list of texts, not {type(column).__name__}")
         if len(column) != len(sources):
             said = {"systems": systems, "reference_answers": reference_answers}
             counts = ", ".join(
@@ -218,7 +220,7 @@ class _Place(NamedTuple):
         if isinstance(value, str):
             try:
                 value = json.loads(value)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise self.error(f"is no JSON list of texts: {error}", name) from error
         if not isinstance(value, list) or not value:
             raise self.error("must be a list of texts with one or more in it", name)
@@ -254,6 +256,11 @@ def _criterion(row: Mapping[str, Any], at: _Place) -> Criterion | None:
     rubric = row.get("rubric")
     if rubric is None:
         return None
+    if isinstance(rubric, str) and rubric.lstrip().startswith("{"):  # as CSV has tables
+        try:
+            rubric = json.loads(rubric)
+        except (ValueError, RecursionError) as error:
+            raise at.error(f"is no JSON table: {error}", "rubric") from error
     if not isinstance(rubric, str | dict):
         raise at.error(f"must be a rubric as text or as a table, not {rubric!r}", "rubric")
     try:

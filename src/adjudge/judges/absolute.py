@@ -24,6 +24,9 @@ from adjudge.prompts.verdict import Verdict, read_score
 from adjudge.rubrics import rubric_levels
 from adjudge.schema import Item, Message, Scale, Status
 
+#: Scores whose log-probs are asked for at most.
+MOST_LABELS = 200
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrometheusAbsoluteJudge(FeedbackJudge):
@@ -49,6 +52,11 @@ class PrometheusAbsoluteJudge(FeedbackJudge):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.score_mode == "logprobs" and not self.has_labels and not self.scores.continuous:
+            raise ConfigError(
+                f"the scale {self.scale} has more than {MOST_LABELS} scores, whose log-probs take "
+                "too long: use score_mode=text, or a coarser scale"
+            )
         if self.scores.continuous and self.score_mode == "logprobs":
             raise ConfigError(
                 f"the scale {self.scale} is continuous and has no labels to score: use "
@@ -63,7 +71,7 @@ class PrometheusAbsoluteJudge(FeedbackJudge):
     @property
     def has_labels(self) -> bool:
         """See `FeedbackJudge.has_labels`."""
-        return not self.scores.continuous
+        return not self.scores.continuous and len(self.scores.scores) <= MOST_LABELS
 
     def example(self, item: Item) -> str:
         """See `FeedbackJudge.example`."""

@@ -83,16 +83,18 @@ class PairsByScores(Judge):
         if lead is None:
             failed = [each.status for each in scored if each.status is not Status.OK]
             other = [status for status in failed if status is not Status.EMPTY_RESPONSE]
-            return judgment(item, [*other, *failed][0], evidence=evidence)
+            evidence["orders"] = [None]
+            return judgment(
+                item, [*other, *failed][0], coverage=_coverage(scored), evidence=evidence
+            )
         value = 0.0 if abs(lead) <= self.tie_margin else 1.0 if lead > 0 else -1.0
-        masses = [each.coverage for each in scored if each.coverage is not None]
         return judgment(
             item,
             Status.OK,
             value=value,
             raw=lead if math.isfinite(lead) else None,
             distribution=tuple(row for each in scored for row in each.distribution),
-            coverage=sum(masses) / len(masses) if masses else None,
+            coverage=_coverage(scored),
             feedback="\n\n".join(
                 f"{place}: {each.feedback}"
                 for place, each in zip("AB", scored, strict=True)
@@ -111,6 +113,11 @@ def _lead(scored: Sequence[Judgment]) -> float | None:
     if first is None or second is None or first == second == -math.inf:
         return None
     return round(first - second, 9)
+
+
+def _coverage(scored: Sequence[Judgment]) -> float | None:
+    masses = [each.coverage for each in scored if each.coverage is not None]
+    return sum(masses) / len(masses) if masses else None
 
 
 def _joined(scored: Sequence[Judgment]) -> dict[str, Any]:

@@ -75,7 +75,8 @@ class PrometheusRelativeJudge(FeedbackJudge):
         """Ask about the pair, in one order or both."""
         first, second = item.pair
         if not (first.strip() or second.strip()):
-            return judgment(item, Status.EMPTY_RESPONSE)
+            orders = [None] * (1 if self.orders == "one" else 2)
+            return judgment(item, Status.EMPTY_RESPONSE, evidence={"orders": orders})
         asked = [self._side(item, first, second, swapped=False)]
         if self.orders == "both":
             asked.append(self._side(item, second, first, swapped=True))

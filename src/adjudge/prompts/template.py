@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -25,9 +26,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from adjudge.errors import ConfigError, DataError
 from adjudge.prompts.prometheus_eval import DISTRIBUTION, METHODS, installed_prompts
 from adjudge.registry import unknown_name
-from adjudge.schema import TASKS, Message
+from adjudge.schema import TASKS, Criterion, Message
 
 _HEADING = re.compile(r"^###[ \t]*([A-Za-z][A-Za-z ]*)", re.MULTILINE)
+_LINE_END = "[\r\v\f\x1c-\x1e\x85\u2028\u2029]"
 _TAG = re.compile(r"</?([^\W\d][\w-]*)>")
 _FAILURES = (TemplateError, TypeError, ValueError, AttributeError, ArithmeticError)
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
@@ -123,19 +125,13 @@ class _Prompt:
             if names
             else None
         )
-        headings = {found.strip() for found in _HEADING.findall(texts)}
-        self._headings = (
-            re.compile(
-                rf"^([ \t]*)#(?=##[ \t]*(?:{'|'.join(map(re.escape, headings))})\b)", re.I | re.M
-            )
-            if headings
-            else None
-        )
+        self._headings = _opening(found.strip() for found in _HEADING.findall(texts))
 
     def render(self, data: Mapping[str, str], fields: Mapping[str, object]) -> tuple[Message, ...]:
         if unused := sorted(data.keys() - self._uses):
             raise ValueError(f"it does not show {{{{ {unused[0]} }}}}")
         clean = {name: self._neutralised(text) for name, text in data.items()}
+        fields = {name: self._harmless(value) for name, value in fields.items()}
         return tuple(
             Message(role=role, content=template.render(**fields, **clean).strip())
             for role, template in self._texts
@@ -145,7 +141,36 @@ class _Prompt:
         text = text.strip()
         if self._tags:
             text = self._tags.sub("\u2039", text)
-        return self._headings.sub("\\1\uff03", text) if self._headings else text
+        return self._headings.sub("\\1\\2\uff03", text) if self._headings else text
+
+    def _harmless(self, value: object) -> object:
+        """Return a criterion, or what is said of scores, with its own markers neutralised."""
+        if isinstance(value, Criterion):
+            return replace(
+                value,
+                title=self._neutralised(value.title),
+                description=self._neutralised(value.description),
+                rubric=tuple(map(self._neutralised, value.rubric)),
+            )
+        if isinstance(value, tuple):
+            return tuple(
+                self._neutralised(each) if isinstance(each, str) else self._harmless(each)
+                for each in value
+            )
+        return value
+
+
+def _opening(names: Iterable[str]) -> re.Pattern[str] | None:
+    """Return what opens a block with one of these headings, however it is spelled.
+
+    Of a heading of several words the first one is enough, unless it is "The"; line ends and blanks
+    may be any, and marks may stand before the name.
+    """
+    known = {name if name.startswith("The") else name.split()[0] for name in names}
+    if not known:
+        return None
+    spelled = "|".join(sorted(re.escape(name.removesuffix("s")) for name in known))
+    return re.compile(rf"(^|{_LINE_END})([^\S\n]*)#(?=#{{2,}}[\W_]*(?:{spelled}))", re.I | re.M)
 
 
 def load_prompts(method: str, task: str, *, folder: str | Path | None = None) -> Prompts:

@@ -60,7 +60,9 @@ def judgments_table(judgments: Iterable[Judgment]) -> Table:
         made.add_row(
             plain(each.item_id),
             plain(each.criterion),
-            number(each.value),
+            number(each.value)
+            if not each.ranks
+            else f"ranks {' '.join(map('{:g}'.format, each.ranks))}",
             number(each.raw),
             number(each.coverage, 3),
             each.status.value,
@@ -101,6 +103,8 @@ def summary_lines(summary: Summary, most: int = 5) -> list[str]:
         )
     if summary.n_lost_runs:
         lines.append(f"{count(summary.n_lost_runs)} runs behind scores had no verdict")
+    if summary.n_unjudged:
+        lines.append(f"{count(summary.n_unjudged)} pairs had no verdict; ranks rest on the others")
     if summary.n_disagreeing:
         lines.append(
             f"{count(summary.n_disagreeing)} pairs were judged otherwise the other way round"

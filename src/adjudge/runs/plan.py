@@ -35,12 +35,13 @@ class Planned(NamedTuple):
     """A request that a run will make.
 
     `stored` says that the store has its reply; `estimated` that its prompt rests on text which
-    is not written yet and is taken to be as long as allowed.
+    is not written yet and is taken to be as long as allowed; `item_id` is the first item's.
     """
 
     request: Request
     stored: bool
     estimated: bool
+    item_id: str
 
 
 class Plan(NamedTuple):
@@ -114,7 +115,7 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
                     known[unit.id] = _stand_in(unit, judge, item) if reply is None else reply
                     if unit.id not in seen:
                         seen.add(unit.id)
-                        yield Planned(unit, reply is not None, rests_on_guess)
+                        yield Planned(unit, reply is not None, rests_on_guess, item.id)
                 replies.append(collect(request, known))
             rests_on_guess = guessed
 
@@ -136,7 +137,7 @@ def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) 
             n_items += 1
             yield item
 
-    for request, stored, guessed in planned(judge, counted(), engine, store):
+    for request, stored, guessed, _ in planned(judge, counted(), engine, store):
         n_stored += stored
         estimated = estimated or (guessed and not stored)
         if stored:
@@ -179,7 +180,7 @@ class Cost(NamedTuple):
 def run_cost(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> Cost:
     """Return what a run that is in the store would cost without it."""
     tokens, written = _TokenCount(engine), 0
-    for request, _, _ in planned(judge, items, engine, store):
+    for request, *_ in planned(judge, items, engine, store):
         tokens.add(request)
         reply = store.reply(engine.signature_of(request), request)
         if isinstance(reply, Generated):
@@ -253,14 +254,14 @@ def check_prompts(judge: Judge, items: Iterable[Item], engine: Engine, store: St
 
     Texts that are not written yet count as long as allowed.
     """
-    for request, stored, guessed in planned(judge, items, engine, store):
+    for request, stored, guessed, item_id in planned(judge, items, engine, store):
         if stored:
             continue
         try:
             engine.check(request)
         except ConfigError as error:
             counted = "; texts that are not written yet count in full length" if guessed else ""
-            raise ConfigError(f"{error}{counted}") from error
+            raise ConfigError(f"{item_id}: {error}{counted}") from error
 
 
 def _stand_in(request: Request, judge: Judge, item: Item) -> Reply:

@@ -52,6 +52,8 @@ class Summary(NamedTuple):
         Feedbacks without a readable verdict whose score is from log-probs all the same.
     n_lost_runs
         Runs without a verdict behind values that rest on the others.
+    n_unjudged
+        Pairs of lists without a verdict; the ranks rest on the others.
     n_disagreeing
         Pairs whose verdict changes with the order.
     n_thin
@@ -68,6 +70,7 @@ class Summary(NamedTuple):
     n_resampled: int = 0
     n_unwritten: int = 0
     n_lost_runs: int = 0
+    n_unjudged: int = 0
     n_disagreeing: int = 0
 
 
@@ -82,7 +85,7 @@ def summarize(judgments: Iterable[Judgment]) -> Summary:
     for judgment in judgments:
         notes.update(_notes(judgment))
         key = (judgment.system, judgment.criterion)
-        scored = values.setdefault(key, [])
+        scored = values.setdefault(key, []) if not judgment.ranks else []
         counts[key] += 1
         statuses[judgment.status.value] += 1
         if judgment.status is not Status.OK:
@@ -118,6 +121,7 @@ def _notes(judgment: Judgment) -> dict[str, int]:
         "n_thin": int(judgment.coverage is not None and judgment.coverage < 0.5),
         "n_unwritten": sum(status != Status.OK for status in written),
         "n_lost_runs": sum(status != Status.OK for status in evidence.get("statuses", ())),
+        "n_unjudged": evidence.get("unjudged", 0),
         "n_disagreeing": int(evidence.get("consistent") is False),
     }
 

@@ -235,7 +235,10 @@ def test_equal_weights_are_one_criterion_however_written(tmp_path: Path) -> None
         ('questions = [{ text = "New?", weight = nan }]', "question 1 must have a weight above 0"),
         ('questions = [{ text = "New?", weight = "2" }]', "a weight above 0, not '2'"),
         ('questions = [{ text = "New?", weight = true }]', "a weight above 0, not True"),
-        ('questions = [{ text = "New?", weight = inf }]', "must be above 0, not inf"),
+        (
+            'questions = [{ text = "New?", weight = inf }]',
+            "must be from 0.000001 to 1000000, not inf",
+        ),
         ('questions = ["New?", "Old?", "New? "]', "question 3 repeats an earlier one, 'New?'"),
     ],
 )
