@@ -200,3 +200,11 @@ def test_what_cannot_be_a_panel(run: Run, arguments: list[str], message: str) ->
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.splitlines()) == 1
+
+
+def test_files_of_ranks_are_refused(command_line: CommandLine, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        row = {"id": "a", "criterion": "wit", "score": None, "ranks": [2, 1]}
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    code, _, err = command_line("panel", tmp_path / "one.jsonl", tmp_path / "two.jsonl")
+    assert (code, "holds ranks of a list; a panel takes scores or verdicts" in err) == (2, True)

@@ -120,6 +120,13 @@ def _kind_of(file: str) -> str:
     from adjudge.formats.rows import read_rows
 
     for line, row in read_rows(file):
+        if "ranks" in row:
+            raise DataError(
+                "the row holds ranks of a list; a panel takes scores or verdicts",
+                path=file,
+                line=line,
+                field="ranks",
+            )
         for column in ("verdict", "score"):
             if column in row:
                 return f"{column}s"
