@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 MODEL = "smollm2-135m"
 #: Begins the reason of every skip that an installation would prevent.
 MISSING = "not installed"
-settings.register_profile("tests", deadline=None, database=None, max_examples=60)
+settings.register_profile("tests", deadline=None, database=None, max_examples=60, derandomize=True)
+#: New examples at every call: pytest --hypothesis-profile=search
+settings.register_profile("search", deadline=None, database=None, max_examples=3000)
 settings.load_profile("tests")
 
 

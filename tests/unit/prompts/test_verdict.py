@@ -652,6 +652,10 @@ def test_a_cut_makes_no_other_verdict(text: str, scale: Scale) -> None:
     assert found.value is None or whole.value in (found.value, None)
 
 
+#: What may open a quotation, which ends with its paragraph.
+QUOTING = r"[\"'`“”„«»‘’>]"
+
+
 def unmarked(text: str) -> bool:
     return not re.search(r"\[\s*(?:result|score)|```", text, re.I)
 
@@ -681,7 +685,8 @@ def test_feedback_before_and_a_paragraph_after_do_not_matter(
     *, before: str, verdict: tuple[str, float], after: str, cut: bool
 ) -> None:
     written, value = verdict
-    found = read_score(f"{before} {written}\n\n{after}", FIVE, cut=cut)
+    gap = "\n\n" if re.search(QUOTING, before) else " "
+    found = read_score(f"{before}{gap}{written}\n\n{after}", FIVE, cut=cut)
     assert found.value == (value or None)
     assert not value or found.feedback == before.strip()
 
