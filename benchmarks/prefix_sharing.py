@@ -24,9 +24,9 @@ from adjudge.criteria.named import load_criterion
 from adjudge.engines.llama import LlamaEngine
 from adjudge.engines.models import resolve
 from adjudge.engines.prefix import prefix_plan
+from adjudge.exchange import LabelScores, ScoreLabels
 from adjudge.judges.ladder import LABELS
 from adjudge.prompts.template import load_prompts
-from adjudge.schema import LabelScores, ScoreLabels
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "news.jsonl"
 WORDS, RUNGS, TARGETS = 450, 5, 16

@@ -24,6 +24,7 @@ from adjudge.benchmarks.files import read_benchmark
 from adjudge.criteria.named import load_criterion
 from adjudge.engines.base import Engine
 from adjudge.engines.llama import LlamaEngine
+from adjudge.exchange import Capability, LabelScores, Reply, Request, Usage
 from adjudge.experiments.bench import bench_items
 from adjudge.judges.direct import DirectJudge
 from adjudge.judges.ladder import LadderJudge
@@ -31,7 +32,7 @@ from adjudge.prompts.template import load_prompts
 from adjudge.runs.plan import plan_run
 from adjudge.runs.start import run_signature, start_run
 from adjudge.runs.store import Store
-from adjudge.schema import Capability, Item, LabelScores, Reply, Request, Source, Usage
+from adjudge.schema import Item, Source
 
 SYSTEMS = 16
 

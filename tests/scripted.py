@@ -6,20 +6,18 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from adjudge.engines.base import Engine
-from adjudge.schema import (
+from adjudge.exchange import (
     Capability,
     Completion,
-    Criterion,
     Generate,
     Generated,
-    Item,
     LabelScores,
     Reply,
     Request,
     ScoreLabels,
-    Source,
     Usage,
 )
+from adjudge.schema import Criterion, Item, Source
 
 CRITERION = Criterion(name="coherence", title="Coherence", description="whether it hangs together")
 

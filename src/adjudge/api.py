@@ -98,7 +98,7 @@ class BoundJudge:
         sources: Sequence[str],
         responses: Sequence[str | None] | Sequence[Sequence[str]],
         systems: Sequence[str] | Sequence[Sequence[str]] | None = None,
-        reference_answers: Sequence[str | None] | None = None,
+        reference_answers: Sequence[str | Sequence[str] | None] | None = None,
         store: str | Path | Store = ":memory:",
     ) -> Scores:
         """Return one judgment per response and criterion.
@@ -113,7 +113,8 @@ class BoundJudge:
         systems
             What wrote each response; ``(n,)``, or sequences like those of the responses.
         reference_answers
-            Texts that are known to be good; ``(n,)``. None: there is none.
+            Texts that are known to be good; ``(n,)``, a list where there are several. None:
+            there is none.
         store
             A store, or the path of one, that keeps replies and judgments; by default nothing
             is kept.
@@ -155,7 +156,7 @@ class BoundJudge:
                 systems=row.systems,
                 responses=row.responses,
                 criterion=criterion,
-                reference_answer=row.reference_answer,
+                reference_answers=row.reference_answers,
             )
             for row in rows
             for criterion in ([row.criterion] if row.criterion else self.criteria)

@@ -1,8 +1,7 @@
-"""The records that pass between the parts: texts, requests, replies, judgments.
+"""What is judged, and what is said of it: sources, criteria, items, ladders, judgments.
 
-All are frozen, and all but `Signature` keyword-only. Requests are content-addressed: two
-requests that ask the same thing have the same ``id``, which is how replies are matched, shared
-and stored.
+All are frozen, and all but `Signature` keyword-only. What passes between judges and engines is in
+`adjudge.exchange`.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from adjudge.errors import ConfigError
 
@@ -22,14 +21,14 @@ from adjudge.errors import ConfigError
 TASKS = ("summarization", "dialogue", "story", "instruction")
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
     """Return a record as dictionaries and lists: what `asdict` gives, without copying texts."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     assert is_dataclass(value)
-    return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
 
 
 def content_hash(value: object) -> str:
@@ -201,8 +200,8 @@ class Item:
     ----------
     responses, systems
         The texts, and what wrote each; `systems` is empty where that is not known.
-    reference_answer
-        A text that is known to be good; empty where there is none.
+    reference_answers
+        Texts that are known to be good.
     """
 
     id: str
@@ -210,7 +209,7 @@ class Item:
     responses: tuple[str, ...]
     criterion: Criterion
     systems: tuple[str, ...] = ()
-    reference_answer: str = ""
+    reference_answers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.responses or len(self.systems) not in (0, len(self.responses)):
@@ -219,6 +218,11 @@ class Item:
                 f"{len(self.systems)} systems: there must be one response or more, and as many "
                 "systems or none"
             )
+
+    @property
+    def reference_answer(self) -> str:
+        """The first reference answer; empty where there is none."""
+        return self.reference_answers[0] if self.reference_answers else ""
 
     @property
     def response(self) -> str:
@@ -269,197 +273,6 @@ class Ladder:
     rungs: tuple[str | None, ...]
     problems: Mapping[int, str] = field(default_factory=dict)
     writer: str = ""
-
-
-# --- requests and replies -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Message:
-    """One turn of a chat: ``system``, ``user`` or ``assistant``, and what it says."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-class Capability(StrEnum):
-    """What an engine can be asked for; a judge declares which it needs."""
-
-    GENERATE = "generate"
-    SCORE_LABELS = "score_labels"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How text is drawn: `temperature` 0 is greedy; `seed` makes a draw repeatable."""
-
-    temperature: float = 0.0
-    top_p: float = 1.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        # Equal numbers must be written alike, or equal requests would have different ids.
-        object.__setattr__(self, "temperature", float(self.temperature) + 0.0)
-        object.__setattr__(self, "top_p", float(self.top_p) + 0.0)
-        object.__setattr__(self, "seed", int(self.seed))
-
-
-class Request:
-    """What an engine is asked. Equal content, equal ``id``.
-
-    A last message of the assistant is a reply that has begun, and that what is asked for goes
-    on with.
-    """
-
-    capability: ClassVar[Capability]
-    messages: tuple[Message, ...]
-
-    @cached_property
-    def id(self) -> str:
-        """A sha256 over the kind and every field."""
-        return content_hash([type(self).__name__, _plain(self)])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Generate(Request):
-    """Ask for `n` texts of at most `max_tokens` tokens each.
-
-    The draws are numbered from `first_sample`, so that n=5 after n=3 asks for two more.
-    `json_schema` (JSON text) constrains what may be written.
-    """
-
-    capability = Capability.GENERATE
-    messages: tuple[Message, ...]
-    max_tokens: int
-    sampling: Sampling = Sampling()
-    n: int = 1
-    first_sample: int = 0
-    json_schema: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_tokens < 1 or self.n < 1:
-            raise ConfigError(
-                f"max_tokens and n must be 1 or more, not {self.max_tokens} and {self.n}"
-            )
-
-    def draws(self) -> tuple[Generate, ...]:
-        """Return the `n` requests for one text each that this one stands for."""
-        return tuple(
-            Generate(
-                messages=self.messages,
-                max_tokens=self.max_tokens,
-                sampling=self.sampling,
-                first_sample=self.first_sample + i,
-                json_schema=self.json_schema,
-            )
-            for i in range(self.n)
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreLabels(Request):
-    """Ask for the log-probability of each label as the next text of the reply."""
-
-    capability = Capability.SCORE_LABELS
-    messages: tuple[Message, ...]
-    labels: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not self.labels:
-            raise ConfigError("there are no labels to score")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Usage:
-    """Tokens of one reply: in its prompt, evaluated by the model for it, and written."""
-
-    prompt_tokens: int = 0
-    evaluated_tokens: int = 0
-    generated_tokens: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Completion:
-    """One written text; `finish_reason` is ``length`` where the token limit cut it."""
-
-    text: str
-    finish_reason: Literal["stop", "length"]
-    n_tokens: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Generated:
-    """Reply to `Generate`: its `n` texts in order."""
-
-    request_id: str
-    completions: tuple[Completion, ...]
-    usage: Usage = Usage()
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelScores:
-    """Reply to `ScoreLabels`.
-
-    Attributes
-    ----------
-    logprobs
-        Natural-log probability of each label, summed over its tokens; ``(n_labels,)``. That of
-        a label whose tokens begin another's includes the other.
-    masses
-        Probability of each label with those of the labels that it begins taken off;
-        ``(n_labels,)``, summing to the coverage.
-    n_tokens
-        Tokens of each label.
-    coverage
-        Probability, in [0, 1], that the reply begins with one of the labels.
-    exact
-        False if a label was outside what the engine shows; its log-prob is then an upper bound.
-    top_tokens
-        The likeliest first tokens with their log-probs: what the model wanted to say.
-    """
-
-    request_id: str
-    logprobs: tuple[float, ...]
-    masses: tuple[float, ...]
-    n_tokens: tuple[int, ...]
-    coverage: float
-    exact: bool = True
-    top_tokens: tuple[tuple[str, float], ...] = ()
-    usage: Usage = Usage()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failure:
-    """Reply to a request that the engine could not serve."""
-
-    request_id: str
-    message: str
-    usage: Usage = Usage()
-
-
-Reply = Generated | LabelScores | Failure
-
-
-def reply_to_json(reply: Reply) -> str:
-    """Return a reply as one line of JSON."""
-    return json.dumps({"kind": type(reply).__name__} | asdict(reply))
-
-
-def reply_from_json(text: str) -> Reply:
-    """Return the reply that `reply_to_json` wrote."""
-    values: dict[str, Any] = json.loads(text)
-    kind = values.pop("kind")
-    values["usage"] = Usage(**values["usage"])
-    if kind == "Generated":
-        values["completions"] = tuple(Completion(**each) for each in values["completions"])
-        return Generated(**values)
-    if kind == "LabelScores":
-        values["logprobs"] = tuple(values["logprobs"])
-        values["masses"] = tuple(values["masses"])
-        values["n_tokens"] = tuple(values["n_tokens"])
-        values["top_tokens"] = tuple((token, value) for token, value in values["top_tokens"])
-        return LabelScores(**values)
-    return Failure(**values)
 
 
 # --- judgments ----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 #: Longest prefix wins.
 ROWS = {
-    "errors": -2, "schema": -1, "registry": 0, "cache": 0, "rubrics": 0,
+    "errors": -2, "schema": -1, "registry": 0, "exchange": 0, "cache": 0, "rubrics": 0,
     "prompts": 1, "criteria": 1, "formats": 1, "stats": 1, "benchmarks": 1,
     "engines.prefix": 1, "engines.base": 1, "runs.store": 1,
     "judges": 2, "engines": 2,

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from adjudge.schema import Criterion, Generate, Request
+from adjudge.exchange import Generate, Request
+from adjudge.schema import Criterion
 from tests.cli.conftest import CommandLine
 from tests.cli.test_bench import BENCHMARK, PAIRS, RESPONSES
 from tests.scripted import ScriptedEngine, words

@@ -16,13 +16,13 @@ from adjudge.benchmarks.base import RatedPair, find_benchmark
 from adjudge.benchmarks.files import read_benchmark
 from adjudge.engines.replay import RecordingEngine
 from adjudge.errors import ConfigError
+from adjudge.exchange import Capability, Message, Request
 from adjudge.experiments.bench import pair_items
 from adjudge.formats.responses import given_rows
 from adjudge.prompts.template import prompt_source
 from adjudge.rubrics import parse_rubric
 from adjudge.runs.runner import Runner
 from adjudge.runs.store import Store
-from adjudge.schema import Capability, Message, Request
 from tests.cli.conftest import CommandLine
 from tests.scripted import ScriptedEngine, words
 

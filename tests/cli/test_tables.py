@@ -16,12 +16,13 @@ from adjudge import api
 from adjudge.benchmarks.base import Benchmark, RatedPair, RatedResponse, Rows
 from adjudge.engines.replay import RecordingEngine
 from adjudge.errors import ConfigError
+from adjudge.exchange import Capability, Message, Request
 from adjudge.experiments.bench import bench_items, pair_items
 from adjudge.experiments.tables import load_table
 from adjudge.judges.by_scores import PairsByScores
 from adjudge.runs.runner import Runner
 from adjudge.runs.store import Store
-from adjudge.schema import Capability, Criterion, Item, Message, Request, Source
+from adjudge.schema import Criterion, Item, Source
 from tests.cli.conftest import CommandLine
 from tests.scripted import ScriptedEngine
 

@@ -8,23 +8,21 @@ from typing import Any
 import pytest
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import (
+    Capability,
+    Completion,
+    Generate,
+    Generated,
+    Reply,
+    Request,
+    ScoreLabels,
+)
 from adjudge.judges.absolute import PrometheusAbsoluteJudge
 from adjudge.prompts.template import load_prompts
 from adjudge.runs.runner import Runner
 from adjudge.runs.start import fit
 from adjudge.runs.store import Store
-from adjudge.schema import (
-    Capability,
-    Completion,
-    Generate,
-    Generated,
-    Item,
-    Judgment,
-    Reply,
-    Request,
-    ScoreLabels,
-    Status,
-)
+from adjudge.schema import Item, Judgment, Status
 from tests.scripted import Answer, ScriptedEngine, make_item, words
 
 PROMPTS = load_prompts("prometheus-absolute", "instruction")
@@ -288,7 +286,7 @@ def test_the_reference_answer_is_shown_or_not_spoken_of() -> None:
         ("A good one.", False, False),
     ):
         engine = writes(GOOD)
-        item = replace(make_item(), reference_answer=reference)
+        item = replace(make_item(), reference_answers=(reference,) if reference else ())
         judged(engine, item, score_mode="text", use_reference=use)
         ask = words(engine.asked[0])
         assert ("A good one." in ask) == there

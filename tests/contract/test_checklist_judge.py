@@ -11,6 +11,15 @@ import pytest
 
 from adjudge.engines.prefix import prefix_plan
 from adjudge.errors import ConfigError
+from adjudge.exchange import (
+    Capability,
+    Completion,
+    Generate,
+    Generated,
+    Reply,
+    Request,
+    ScoreLabels,
+)
 from adjudge.judges.by_scores import PairsByScores
 from adjudge.judges.checklist import ChecklistJudge
 from adjudge.prompts.template import load_prompts
@@ -19,20 +28,7 @@ from adjudge.runs.runner import Runner
 from adjudge.runs.start import fit
 from adjudge.runs.store import Store
 from adjudge.runs.summary import summarize
-from adjudge.schema import (
-    TASKS,
-    Capability,
-    Completion,
-    Generate,
-    Generated,
-    Item,
-    Judgment,
-    Question,
-    Reply,
-    Request,
-    ScoreLabels,
-    Status,
-)
+from adjudge.schema import TASKS, Item, Judgment, Question, Status
 from tests.scripted import Answer, ScriptedEngine, make_item, words
 
 PROMPTS = load_prompts("checklist", "summarization")
@@ -51,7 +47,7 @@ def make(**options: Any) -> ChecklistJudge:
 def item_of(*questions: Question, response: str = "the response", reference: str = "") -> Item:
     item = make_item(response)
     criterion = replace(item.criterion, questions=questions or QUESTIONS)
-    return replace(item, criterion=criterion, reference_answer=reference)
+    return replace(item, criterion=criterion, reference_answers=(reference,) if reference else ())
 
 
 ITEM = item_of()
@@ -276,7 +272,7 @@ def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
 
 
 def test_the_engine_decides_what_auto_is() -> None:
-    every = frozenset(Capability)
+    every = frozenset({Capability.GENERATE, Capability.SCORE_LABELS})
     assert make().fitted(every).needs == {Capability.SCORE_LABELS}
     assert make().fitted(TEXTS_ALONE).needs == TEXTS_ALONE
     assert make(score_mode="text").fitted(every).needs == TEXTS_ALONE

@@ -5,20 +5,12 @@ from __future__ import annotations
 import pytest
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Completion, Generate, Generated, Reply, Request, ScoreLabels
 from adjudge.judges.direct import DirectJudge
 from adjudge.prompts.template import load_prompts
 from adjudge.runs.runner import Runner
 from adjudge.runs.store import Store
-from adjudge.schema import (
-    Completion,
-    Generate,
-    Generated,
-    Judgment,
-    Reply,
-    Request,
-    ScoreLabels,
-    Status,
-)
+from adjudge.schema import Judgment, Status
 from tests.scripted import ScriptedEngine, make_item, words
 
 PROMPTS = load_prompts("direct", "summarization")

@@ -10,23 +10,13 @@ import pytest
 
 from adjudge.engines.base import Engine
 from adjudge.errors import ConfigError
+from adjudge.exchange import Completion, Failure, Generate, LabelScores, Reply, Request, ScoreLabels
 from adjudge.judges.ladder import LadderJudge, ladder_score
 from adjudge.judges.rungs import clean_rung, levels
 from adjudge.prompts.template import load_prompts
 from adjudge.runs.runner import Runner
 from adjudge.runs.store import Store
-from adjudge.schema import (
-    Completion,
-    Failure,
-    Generate,
-    Item,
-    Judgment,
-    LabelScores,
-    Reply,
-    Request,
-    ScoreLabels,
-    Status,
-)
+from adjudge.schema import Item, Judgment, Status
 from tests.scripted import Answer, ScriptedEngine, make_item, words
 
 JUDGE = LadderJudge(prompts=load_prompts("ladder", "summarization"))

@@ -14,22 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Generate, LabelScores, Reply, Request, ScoreLabels
 from adjudge.judges.ladder import LadderJudge, ladder_score
 from adjudge.judges.rungs import is_refusal, subset
 from adjudge.prompts.template import load_prompts
 from adjudge.runs.runner import Runner
 from adjudge.runs.store import Store
-from adjudge.schema import (
-    Generate,
-    Item,
-    Judgment,
-    LabelScores,
-    Ladder,
-    Reply,
-    Request,
-    ScoreLabels,
-    Status,
-)
+from adjudge.schema import Item, Judgment, Ladder, Status
 from tests.scripted import Answer, ScriptedEngine, make_item, words
 
 PROMPTS = load_prompts("ladder", "summarization")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Capability, Generate, LabelScores, Request
 from adjudge.experiments.ladders import built_ladders
 from adjudge.judges.ladder import LadderJudge
 from adjudge.judges.ladder_work import LadderBuild, LadderCheck
@@ -18,16 +19,7 @@ from adjudge.runs.plan import plan_run
 from adjudge.runs.runner import Runner
 from adjudge.runs.start import check_needs
 from adjudge.runs.store import Store
-from adjudge.schema import (
-    Capability,
-    Generate,
-    Item,
-    Judgment,
-    LabelScores,
-    Ladder,
-    Request,
-    Status,
-)
+from adjudge.schema import Item, Judgment, Ladder, Status
 from tests.scripted import Answer, ScriptedEngine, make_item, words
 
 PROMPTS = load_prompts("ladder", "summarization")

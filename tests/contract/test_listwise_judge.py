@@ -13,6 +13,15 @@ from typing import Any
 import pytest
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import (
+    Capability,
+    Completion,
+    Generate,
+    Generated,
+    Reply,
+    Request,
+    ScoreLabels,
+)
 from adjudge.judges.listwise import ListwiseJudge
 from adjudge.judges.relative import PrometheusRelativeJudge
 from adjudge.prompts.template import load_prompts
@@ -21,19 +30,7 @@ from adjudge.runs.runner import Runner
 from adjudge.runs.start import fit
 from adjudge.runs.store import Store
 from adjudge.runs.summary import summarize
-from adjudge.schema import (
-    TASKS,
-    Capability,
-    Completion,
-    Generate,
-    Generated,
-    Item,
-    Judgment,
-    Reply,
-    Request,
-    ScoreLabels,
-    Status,
-)
+from adjudge.schema import TASKS, Item, Judgment, Status
 from tests.scripted import Answer, ScriptedEngine, make_item, words
 
 PAIRS = load_prompts("prometheus-relative", "summarization")
@@ -220,7 +217,7 @@ def test_auto_takes_one_call_for_a_short_list() -> None:
 
 
 def test_a_call_shows_the_list_and_is_kept() -> None:
-    item = replace(worth(2, 9, 5), reference_answer="A model summary.")
+    item = replace(worth(2, 9, 5), reference_answers=("A model summary.",))
     engine = ScriptedEngine(by_worth)
     judgment = judged(engine, make("one_call"), item)
     (request,) = engine.asked
@@ -241,7 +238,7 @@ def test_a_call_shows_the_list_and_is_kept() -> None:
 
 
 def test_the_reference_answer_may_be_left_out() -> None:
-    item = replace(worth(1, 2), reference_answer="A model summary.")
+    item = replace(worth(1, 2), reference_answers=("A model summary.",))
     engine = engine_of(by_worth)
     method = replace(make("one_call"), use_reference=False)
     judged(engine, method, item)
@@ -423,7 +420,7 @@ def test_an_order_has_no_labels() -> None:
 
 
 def test_the_engine_decides_how_pairs_are_scored() -> None:
-    every = frozenset(Capability)
+    every = frozenset({Capability.GENERATE, Capability.SCORE_LABELS})
     for method in METHODS:
         fitted = make(method).fitted(every)
         assert (fitted.score_mode, fitted.compare.score_mode) == ("text", "logprobs")

@@ -14,7 +14,7 @@ import pytest
 from adjudge.engines.llama import TOP, LlamaEngine
 from adjudge.engines.prefix import prefix_plan
 from adjudge.errors import ConfigError
-from adjudge.schema import (
+from adjudge.exchange import (
     Failure,
     Generate,
     Generated,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Generate, Request, ScoreLabels
 from adjudge.formats.scores import score_rows
 from adjudge.judges.absolute import PrometheusAbsoluteJudge
 from adjudge.judges.base import Judge
@@ -20,7 +21,7 @@ from adjudge.runs.runner import Runner
 from adjudge.runs.start import fit
 from adjudge.runs.store import Store
 from adjudge.runs.summary import summarize
-from adjudge.schema import Generate, Item, Judgment, Request, ScoreLabels, Status
+from adjudge.schema import Item, Judgment, Status
 from tests.scripted import Answer, ScriptedEngine, make_item, words
 
 PROMPTS = load_prompts("prometheus-relative", "instruction")
@@ -163,7 +164,7 @@ def test_a_tie_counts_only_where_it_may_be_called() -> None:
 def test_the_criterion_is_shown_without_descriptions_of_scores() -> None:
     described = replace(PAIR.criterion, rubric=tuple("abcde"))
     engine = always("A")
-    judged(engine, make(), replace(PAIR, criterion=described, reference_answer="Good."))
+    judged(engine, make(), replace(PAIR, criterion=described, reference_answers=("Good.",)))
     ask = words(engine.asked[0])
     assert f"[Coherence: {PAIR.criterion.description}]" in ask
     assert "Score 1" not in ask

@@ -10,7 +10,7 @@ import pytest
 
 import adjudge
 from adjudge.errors import ConfigError, DataError, EngineError
-from adjudge.schema import Failure, Generate, Message, Request, ScoreLabels
+from adjudge.exchange import Failure, Generate, Message, Request, ScoreLabels
 from tests.scripted import ScriptedEngine
 
 MESSAGES = (Message(role="user", content="Is it?"),)

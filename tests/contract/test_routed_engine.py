@@ -9,6 +9,7 @@ import pytest
 from adjudge.engines.base import Engine
 from adjudge.engines.routed import RoutedEngine
 from adjudge.errors import ConfigError
+from adjudge.exchange import Capability, Generate, Message, Request, ScoreLabels
 from adjudge.judges.ladder import LadderJudge
 from adjudge.judges.ladder_work import LadderBuild
 from adjudge.prompts.template import load_prompts
@@ -16,15 +17,7 @@ from adjudge.runs.plan import plan_run
 from adjudge.runs.runner import Runner
 from adjudge.runs.start import check_needs
 from adjudge.runs.store import Store
-from adjudge.schema import (
-    Capability,
-    Generate,
-    Judgment,
-    Message,
-    Request,
-    ScoreLabels,
-    Status,
-)
+from adjudge.schema import Judgment, Status
 from tests.scripted import Answer, ScriptedEngine, make_item
 
 PROMPTS = load_prompts("ladder", "story")

@@ -10,6 +10,7 @@ from typing import ClassVar
 import pytest
 
 from adjudge.errors import EngineError
+from adjudge.exchange import Capability, Failure, Generate, Message, Reply, Request, ScoreLabels
 from adjudge.judges.base import Judge, Steps, judgment
 from adjudge.judges.ladder import LadderJudge
 from adjudge.prompts.template import load_prompts
@@ -17,17 +18,7 @@ from adjudge.runs import runner as runner_module
 from adjudge.runs.plan import plan_run, planned
 from adjudge.runs.runner import Runner
 from adjudge.runs.store import Store
-from adjudge.schema import (
-    Capability,
-    Failure,
-    Generate,
-    Item,
-    Message,
-    Reply,
-    Request,
-    ScoreLabels,
-    Status,
-)
+from adjudge.schema import Item, Status
 from tests.scripted import Answer, ScriptedEngine, make_item, words
 
 LADDER = LadderJudge(prompts=load_prompts("ladder", "story"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adjudge.engines.llama import LlamaEngine
-from adjudge.schema import LabelScores, Message, ScoreLabels
+from adjudge.exchange import LabelScores, Message, ScoreLabels
 
 GOLDEN: dict[str, Any] = json.loads(
     Path(__file__).with_name("label_logprobs.json").read_text("utf-8")

@@ -11,7 +11,8 @@ import pytest
 
 import adjudge
 from adjudge.api import judge_method
-from adjudge.schema import Capability, Generate, Request, Status
+from adjudge.exchange import Capability, Generate, Request
+from adjudge.schema import Status
 from tests.scripted import CRITERION, ScriptedEngine
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import adjudge
-from adjudge.schema import Criterion, Request
+from adjudge.exchange import Request
+from adjudge.schema import Criterion
 from tests.scripted import ScriptedEngine, words
 
 RUBRIC = "[Is it kind?]\n" + "\n".join(f"Score {i}: kind {i}" for i in range(1, 6))

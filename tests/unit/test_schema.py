@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjudge.errors import ConfigError
-from adjudge.schema import (
+from adjudge.exchange import (
     Capability,
     Completion,
     Failure,
@@ -23,16 +23,12 @@ from adjudge.schema import (
     Reply,
     Request,
     Sampling,
-    Scale,
     ScoreLabels,
-    Signature,
-    Source,
-    Status,
     Usage,
-    content_hash,
     reply_from_json,
     reply_to_json,
 )
+from adjudge.schema import Scale, Signature, Source, Status, content_hash
 
 USER = (Message(role="user", content="which is better?"),)
 GENERATE = Generate(messages=USER, max_tokens=8)

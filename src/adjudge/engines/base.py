@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from adjudge.errors import ConfigError
-from adjudge.schema import Capability, LabelScores, Reply, Request, ScoreLabels, Usage
+from adjudge.exchange import Capability, LabelScores, Reply, Request, ScoreLabels, Usage
 
 Tokens = tuple[int, ...]
 

@@ -33,8 +33,7 @@ from adjudge.engines.llama_text import LlamaText
 from adjudge.engines.models import model_hash, resolve, shards
 from adjudge.engines.prefix import prefix_plan
 from adjudge.errors import ConfigError, EngineError
-from adjudge.registry import unknown_name
-from adjudge.schema import (
+from adjudge.exchange import (
     Capability,
     Completion,
     Failure,
@@ -44,8 +43,9 @@ from adjudge.schema import (
     Request,
     ScoreLabels,
     Usage,
-    content_hash,
 )
+from adjudge.registry import unknown_name
+from adjudge.schema import content_hash
 
 #: The context is the model's own, but at most this many tokens unless asked for: its memory is
 #: taken at once.

@@ -17,7 +17,8 @@ from typing import Any, cast
 
 from adjudge.engines.base import Tokens, label_tokens
 from adjudge.errors import ConfigError, EngineError
-from adjudge.schema import Message, content_hash
+from adjudge.exchange import Message
+from adjudge.schema import content_hash
 
 #: What may be chat markup or a special token: <|im_end|>, </s>, [/INST], <<SYS>>.
 _MARKUP = re.compile(r"<<?[^<>\n]{1,60}>|\[[^\[\]\n]{1,60}\]")

@@ -12,7 +12,7 @@ from typing import Any
 
 from adjudge.engines.base import Engine, check_served
 from adjudge.errors import ConfigError, DataError, EngineError
-from adjudge.schema import (
+from adjudge.exchange import (
     Capability,
     Failure,
     LabelScores,

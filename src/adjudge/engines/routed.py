@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from adjudge.engines.base import Engine
 from adjudge.errors import ConfigError
-from adjudge.schema import Capability, Reply, Request
+from adjudge.exchange import Capability, Reply, Request
 
 
 class RoutedEngine(Engine):

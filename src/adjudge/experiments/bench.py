@@ -145,7 +145,7 @@ def bench_items(rows: Iterable[RatedResponse], criteria: Sequence[Criterion]) ->
             systems=(row.system,),
             responses=(row.response,),
             criterion=criterion,
-            reference_answer=row.reference_answers[0] if row.reference_answers else "",
+            reference_answers=row.reference_answers,
         )
         for row in rows
         for criterion in ([row.criterion] if row.criterion else criteria)
@@ -172,7 +172,7 @@ def pair_items(rows: Iterable[RatedPair], criterion: Criterion | None) -> list[I
                 systems=row.systems,
                 responses=row.responses,
                 criterion=by,
-                reference_answer=row.reference_answers[0] if row.reference_answers else "",
+                reference_answers=row.reference_answers,
             )
         )
     return items

@@ -176,14 +176,14 @@ def preferred_items(rows: Sequence[RatedPair], criterion: Criterion | None) -> C
         If a pair has no criterion and none is given.
     """
     responses: list[Item] = []
-    known: dict[tuple[str, ...], int] = {}
+    known: dict[tuple[object, ...], int] = {}
     pairs, places, gold = [], list[tuple[int, int]](), []
     for row, item in zip(rows, pair_items(rows, criterion), strict=True):
         if item.pair[0] == item.pair[1]:
             continue
         both = []
         for i, text in enumerate(item.pair):
-            key = (item.source.id, item.criterion.hash, item.reference_answer, text)
+            key = (item.source.id, item.criterion.hash, item.reference_answers, text)
             if key not in known:
                 known[key] = len(responses)
                 systems = item.systems[i : i + 1]
@@ -199,13 +199,13 @@ def preferred_items(rows: Sequence[RatedPair], criterion: Criterion | None) -> C
 
 
 def _paired(first: Item, second: Item) -> Item:
-    common = first.reference_answer == second.reference_answer
+    common = first.reference_answers == second.reference_answers
     return replace(
         first,
         id=f"{first.id} - {second.id}",
         responses=(first.response, second.response),
         systems=(*first.systems, *second.systems),
-        reference_answer=first.reference_answer if common else "",
+        reference_answers=first.reference_answers if common else (),
     )
 
 

@@ -2,8 +2,8 @@
 
 A row has either ``source`` or ``instruction``, and ``response``, or ``response_a`` and
 ``response_b`` for a pair, or a list ``responses`` to be ranked. Taken if they are there: ``id``,
-``source_id``, ``system`` (``system_a`` and ``system_b``, ``systems``), ``reference_answer``, and
-``rubric``: a criterion of the row's own. Other columns are let be.
+``source_id``, ``system`` (``system_a`` and ``system_b``, ``systems``), ``reference_answer`` or a
+list ``reference_answers``, and ``rubric``: a criterion of the row's own. Other columns are let be.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ResponseRow(NamedTuple):
     source: Source
     systems: tuple[str, ...]
     responses: tuple[str, ...]
-    reference_answer: str = ""
+    reference_answers: tuple[str, ...] = ()
     criterion: Criterion | None = None
 
 
@@ -79,9 +79,8 @@ def read_responses(path: str | Path, *, limit: int = 0) -> list[ResponseRow]:
             hint = "add a column id" if row.get("id") is None else "give each row its own id"
             raise at.error(f"the id {row_id!r} is also that of line {lines[row_id]}: {hint}", "id")
         lines[row_id] = line
-        reference = at.text(row, "reference_answer", default="").strip()
-        criterion = _criterion(row, at)
-        rows.append(ResponseRow(row_id, source, systems, responses, reference, criterion))
+        references, criterion = _references(row, at), _criterion(row, at)
+        rows.append(ResponseRow(row_id, source, systems, responses, references, criterion))
         if limit and number >= limit:
             break
     if not rows:
@@ -109,7 +108,7 @@ def given_rows(
     sources: Sequence[str],
     responses: Sequence[str | None] | Sequence[Sequence[str]],
     systems: Sequence[str] | Sequence[Sequence[str]] | None,
-    reference_answers: Sequence[str | None] | None,
+    reference_answers: Sequence[str | Sequence[str] | None] | None,
     *,
     name: str = "sources",
 ) -> list[ResponseRow]:
@@ -156,7 +155,9 @@ def given_rows(
         texts = tuple(given) if isinstance(given, list | tuple) else (given,)
         for text in texts:
             _check_text(f"response {number}", text, empty=True)
-        _check_text(f"reference answer {number}", reference, empty=True)
+        references = tuple(reference) if isinstance(reference, list | tuple) else (reference,)
+        for text in references:
+            _check_text(f"reference answer {number}", text, empty=True)
         names = (system,) if isinstance(system, str) else tuple(system)
         if not any(names):
             names = ("",) * len(texts)
@@ -170,7 +171,7 @@ def given_rows(
                 known[source],
                 names,
                 tuple(text or "" for text in texts),
-                (reference or "").strip(),
+                tuple(text.strip() for text in references if text and text.strip()),
             )
         )
     return rows
@@ -249,6 +250,19 @@ def _texts(row: Mapping[str, Any], at: _Place) -> tuple[tuple[str, ...], tuple[s
     texts = tuple(at.text(row, name, default="" if name in row else None) for name in names)
     columns = (name.replace("response", "system") for name in names)
     return texts, tuple(at.text(row, name, default="") for name in columns)
+
+
+def _references(row: Mapping[str, Any], at: _Place) -> tuple[str, ...]:
+    """Return the reference answers of a row, without empty ones."""
+    if row.get("reference_answers") is None:
+        given: tuple[str, ...] = (at.text(row, "reference_answer", default=""),)
+    elif row.get("reference_answer") is not None:
+        raise at.error(
+            "a row has reference_answer or reference_answers: drop one", "reference_answer"
+        )
+    else:
+        given = at.texts(row, "reference_answers")
+    return tuple(text.strip() for text in given if text.strip())
 
 
 def _criterion(row: Mapping[str, Any], at: _Place) -> Criterion | None:

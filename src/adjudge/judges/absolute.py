@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Message
 from adjudge.judges.base import Steps, judgment
 from adjudge.judges.feedback import (
     FeedbackJudge,
@@ -22,7 +23,7 @@ from adjudge.judges.feedback import (
 )
 from adjudge.prompts.verdict import Verdict, read_score
 from adjudge.rubrics import rubric_levels
-from adjudge.schema import Item, Message, Scale, Status
+from adjudge.schema import Item, Scale, Status
 
 #: Scores whose log-probs are asked for at most.
 MOST_LABELS = 200

@@ -10,19 +10,18 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, cast
 import numpy as np
 
 from adjudge.errors import ConfigError
-from adjudge.prompts.template import Prompts
-from adjudge.schema import (
+from adjudge.exchange import (
     Capability,
+    Embedded,
     Generate,
     Generated,
-    Item,
-    Judgment,
     LabelScores,
     Reply,
     Request,
-    Status,
-    content_hash,
+    TextScore,
 )
+from adjudge.prompts.template import Prompts
+from adjudge.schema import Item, Judgment, Status, content_hash
 
 Result = TypeVar("Result")
 #: Yields batches of requests, is sent their replies in the same order, returns a result.
@@ -46,6 +45,10 @@ class Judge(ABC):
     name: ClassVar[str]
     #: Where the method is published.
     url: ClassVar[str]
+    #: Where it differs from the published method; empty: nowhere that is known.
+    differs: ClassVar[str] = ""
+    #: Calls of the model for an item, in words.
+    calls: ClassVar[str] = "1"
     #: What its items hold.
     takes: ClassVar[Takes] = "response"
     #: Fields that are no options.
@@ -70,6 +73,15 @@ class Judge(ABC):
     def fitted(self, capabilities: frozenset[Capability]) -> Self:
         """Return this judge with what is left to the engine decided by what that serves."""
         del capabilities
+        return self
+
+    def prepared(self, items: Sequence[Item]) -> Work[Self]:
+        """Look through all that will be judged, and return the judge that is ready for it.
+
+        Its numbers follow from its signature and the items.
+        """
+        del items
+        yield from ()
         return self
 
     @property
@@ -152,6 +164,16 @@ def softmax(logprobs: Sequence[float]) -> np.ndarray:
 def generated(replies: Sequence[Reply]) -> list[Generated]:
     """Return replies to `Generate` requests under their own type."""
     return cast("list[Generated]", list(replies))
+
+
+def text_scores(replies: Sequence[Reply]) -> list[TextScore]:
+    """Return replies to `ScoreText` requests under their own type."""
+    return cast("list[TextScore]", list(replies))
+
+
+def embedded(replies: Sequence[Reply]) -> list[Embedded]:
+    """Return replies to `Embed` requests under their own type."""
+    return cast("list[Embedded]", list(replies))
 
 
 def label_scores(replies: Sequence[Reply]) -> list[LabelScores]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Capability, Generate
 from adjudge.judges.base import Judge, Steps, check_range, judgment, together
-from adjudge.schema import Capability, Generate, Item, Judgment, Status
+from adjudge.schema import Item, Judgment, Status
 
 
 @dataclass(frozen=True, kw_only=True)

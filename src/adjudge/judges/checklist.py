@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Capability, Completion, Generate, Message, Sampling, ScoreLabels
 from adjudge.judges.base import (
     Judge,
     Steps,
@@ -19,17 +20,7 @@ from adjudge.judges.base import (
     judgment,
     label_scores,
 )
-from adjudge.schema import (
-    Capability,
-    Completion,
-    Generate,
-    Item,
-    Message,
-    Question,
-    Sampling,
-    ScoreLabels,
-    Status,
-)
+from adjudge.schema import Item, Question, Status
 
 LABELS = ("Yes", "No")
 #: A written answer: the word first, and alone or with a mark behind it ("No one" is no answer).

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Capability, Generate, Message, Sampling, ScoreLabels
 from adjudge.judges.base import (
     Judge,
     Steps,
@@ -18,16 +19,7 @@ from adjudge.judges.base import (
     label_scores,
 )
 from adjudge.prompts.verdict import parse_score
-from adjudge.schema import (
-    Capability,
-    Generate,
-    Item,
-    Message,
-    Sampling,
-    Scale,
-    ScoreLabels,
-    Status,
-)
+from adjudge.schema import Item, Scale, Status
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,18 +13,10 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Capability, Completion, Generate, Message, Sampling, ScoreLabels
 from adjudge.judges.base import Judge, Work, check_range, derived_seed, generated, label_scores
 from adjudge.prompts.verdict import Verdict
-from adjudge.schema import (
-    Capability,
-    Completion,
-    Generate,
-    Item,
-    Message,
-    Sampling,
-    ScoreLabels,
-    Status,
-)
+from adjudge.schema import Item, Status
 
 #: What stands before a verdict, in what models write and in what they are asked to go on from.
 MARKER = "[RESULT]"

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Capability, LabelScores, ScoreLabels
 from adjudge.judges.base import (
     Judge,
     Steps,
@@ -22,17 +23,7 @@ from adjudge.judges.base import (
     softmax,
 )
 from adjudge.judges.rungs import PromptOrder, RungWriter, Written, levels, subset
-from adjudge.schema import (
-    Capability,
-    Item,
-    Judgment,
-    LabelScores,
-    Ladder,
-    ScoreLabels,
-    Status,
-    canonical_json,
-    content_hash,
-)
+from adjudge.schema import Item, Judgment, Ladder, Status, canonical_json, content_hash
 
 Prediction = Literal["better_worse_similar", "yes_no", "yes_no_double"]
 RungValues = Literal["linear15", "index"]

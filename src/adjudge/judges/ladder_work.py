@@ -13,10 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from adjudge.exchange import Capability
 from adjudge.judges.base import Steps, judgment, label_scores
 from adjudge.judges.ladder import LadderJudge, Question, outcomes
 from adjudge.judges.rungs import Written
-from adjudge.schema import Capability, Item, Status, content_hash
+from adjudge.schema import Item, Status, content_hash
 
 
 @dataclass(frozen=True, kw_only=True)

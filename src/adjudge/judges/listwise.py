@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Capability, Message
 from adjudge.judges.base import Steps, Work, check_range, derived_seed, judgment, together
 from adjudge.judges.feedback import FeedbackJudge, mean_coverage, run_evidence, usual_failure
 from adjudge.judges.relative import PrometheusRelativeJudge
 from adjudge.prompts.verdict import Verdict, read_ranking
-from adjudge.schema import Capability, Item, Judgment, Message, Status
+from adjudge.schema import Item, Judgment, Status
 from adjudge.stats import ranking
 
 #: Stands between the responses where they are handed to the prompt; no text holds its character.

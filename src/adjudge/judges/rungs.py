@@ -10,19 +10,10 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Completion, Generate, Reply, Request, Sampling
 from adjudge.judges.base import check_range, derived_seed, generated
 from adjudge.prompts.template import Prompts
-from adjudge.schema import (
-    Completion,
-    Criterion,
-    Generate,
-    Reply,
-    Request,
-    Sampling,
-    Source,
-    Status,
-    text_hash,
-)
+from adjudge.schema import Criterion, Source, Status, text_hash
 
 PromptOrder = Literal["paper", "shared"]
 MOST_RUNGS = 129

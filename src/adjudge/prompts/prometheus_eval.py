@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Message
 from adjudge.registry import unknown_name
 from adjudge.rubrics import rubric_text
-from adjudge.schema import Criterion, Message, Scale
+from adjudge.schema import Criterion, Scale
 
 DISTRIBUTION = "prometheus-eval"
 

@@ -24,9 +24,10 @@ from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from adjudge.errors import ConfigError, DataError
+from adjudge.exchange import Message
 from adjudge.prompts.prometheus_eval import DISTRIBUTION, METHODS, installed_prompts
 from adjudge.registry import unknown_name
-from adjudge.schema import TASKS, Criterion, Message
+from adjudge.schema import TASKS, Criterion
 
 _HEADING = re.compile(r"^###[ \t]*([A-Za-z][A-Za-z ]*)", re.MULTILINE)
 _LINE_END = "[\r\v\f\x1c-\x1e\x85\u2028\u2029]"

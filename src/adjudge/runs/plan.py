@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -10,20 +11,24 @@ import numpy as np
 from adjudge.engines.base import Engine
 from adjudge.engines.prefix import prefix_plan
 from adjudge.errors import ConfigError
-from adjudge.judges.base import Judge
-from adjudge.runs.runner import collect, units
-from adjudge.runs.store import Store
-from adjudge.schema import (
+from adjudge.exchange import (
+    Capability,
     Completion,
+    Embed,
+    Embedded,
     Generate,
     Generated,
-    Item,
     LabelScores,
     Reply,
     Request,
     ScoreLabels,
-    canonical_json,
+    ScoreText,
+    TextScore,
 )
+from adjudge.judges.base import Judge
+from adjudge.runs.runner import collect, units
+from adjudge.runs.store import Store
+from adjudge.schema import Item, canonical_json
 
 #: Up to so many calls, tokens are counted; beyond, they are estimated from a sample.
 EXACT_PROMPTS = 2000
@@ -53,9 +58,8 @@ class Plan(NamedTuple):
         Items to judge.
     n_stored
         Requests whose replies the store holds.
-    n_generations, n_label_scorings
-        Calls to make: texts to write, and label log-probs to ask for. A rung that has to be
-        drawn again adds one.
+    by_kind
+        Calls to make, by what is asked for. A rung that has to be drawn again adds one.
     total_tokens, unique_tokens
         Prompt tokens of the calls, and the edges of their prefix tree: what must be evaluated
         at least. None if the engine cannot tell.
@@ -69,8 +73,7 @@ class Plan(NamedTuple):
 
     n_items: int
     n_stored: int
-    n_generations: int
-    n_label_scorings: int
+    by_kind: Mapping[Capability, int]
     total_tokens: int | None
     unique_tokens: int | None
     written_tokens: int
@@ -80,7 +83,17 @@ class Plan(NamedTuple):
     @property
     def n_calls(self) -> int:
         """Calls to make."""
-        return self.n_generations + self.n_label_scorings
+        return sum(self.by_kind.values())
+
+    @property
+    def n_generations(self) -> int:
+        """Calls for texts to be written."""
+        return self.by_kind.get(Capability.GENERATE, 0)
+
+    @property
+    def n_label_scorings(self) -> int:
+        """Calls for the log-probs of labels."""
+        return self.by_kind.get(Capability.SCORE_LABELS, 0)
 
 
 def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> Iterator[Planned]:
@@ -89,6 +102,7 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
     The judges are driven with the store's replies and, where there are none, with stand-ins:
     texts as long as allowed, labels of equal probability.
     """
+    items, judge = yield from _made_ready(judge, items, engine, store)
     seen: set[str] = set()
     written: dict[str, Reply | None] = {}  # what the store says of texts that items share
     for item in items:
@@ -108,7 +122,7 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
                     if unit.id in written:
                         reply = written[unit.id]
                     else:
-                        reply = store.reply(engine.signature_of(unit), unit)
+                        reply = _stored(store, engine, unit)
                         if isinstance(unit, Generate):
                             written[unit.id] = reply
                     guessed = guessed or (reply is None and isinstance(unit, Generate))
@@ -120,6 +134,29 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
             rests_on_guess = guessed
 
 
+def _made_ready(
+    judge: Judge, items: Iterable[Item], engine: Engine, store: Store
+) -> Generator[Planned, None, tuple[Iterable[Item], Judge]]:
+    """Yield what a judge asks for before the first item; return the items and that judge."""
+    if type(judge).prepared is Judge.prepared:
+        return items, judge
+    listed = list(items)
+    steps, replies = judge.prepared(listed), None
+    while True:
+        try:
+            requests = steps.send(replies)  # type: ignore[arg-type]
+        except StopIteration as end:
+            return listed, end.value
+        replies = []
+        for request in requests:
+            known: dict[str, Reply] = {}
+            for unit in units(request):
+                reply = _stored(store, engine, unit)
+                known[unit.id] = _stand_in(unit, judge, listed[0]) if reply is None else reply
+                yield Planned(unit, stored=reply is not None, estimated=False, item_id=listed[0].id)
+            replies.append(collect(request, known))
+
+
 def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> Plan:
     """Return what a run would cost, without asking the model anything.
 
@@ -127,7 +164,8 @@ def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) 
     calls; else they are estimated: bytes of all prompts and of their prefix tree, times the
     tokens per byte of a sample.
     """
-    n_items = n_stored = n_generations = n_calls = written = 0
+    n_items = n_stored = written = 0
+    by_kind: Counter[Capability] = Counter()
     estimated = False
     tokens = _TokenCount(engine)
 
@@ -142,22 +180,20 @@ def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) 
         estimated = estimated or (guessed and not stored)
         if stored:
             continue
-        n_calls += 1
+        by_kind[request.capability] += 1
         if isinstance(request, Generate):
-            n_generations += 1
             written += request.max_tokens
         tokens.add(request)
     total, unique = tokens.result()
     return Plan(
         n_items=n_items,
         n_stored=n_stored,
-        n_generations=n_generations,
-        n_label_scorings=n_calls - n_generations,
+        by_kind=by_kind,
         total_tokens=total,
         unique_tokens=unique,
         written_tokens=written,
         estimated=estimated,
-        sampled=n_calls > EXACT_PROMPTS,
+        sampled=by_kind.total() > EXACT_PROMPTS,
     )
 
 
@@ -245,8 +281,13 @@ class _TokenCount:
         requests.clear()
 
 
+def _stored(store: Store, engine: Engine, request: Request) -> Reply | None:
+    """Return what the store holds for a request."""
+    return store.reply(engine.signature_of(request), request) if request.kept else None
+
+
 def _text(request: Request) -> bytes:
-    return "\n".join(message.content for message in request.messages).encode()
+    return request.text.encode("utf-8", "surrogatepass")
 
 
 def check_prompts(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> None:
@@ -270,6 +311,11 @@ def _stand_in(request: Request, judge: Judge, item: Item) -> Reply:
         text = judge.stand_in(item, request)
         completion = Completion(text=text, finish_reason="stop", n_tokens=request.max_tokens)
         return Generated(request_id=request.id, completions=(completion,))
+    if isinstance(request, ScoreText):
+        return TextScore(request_id=request.id, logprobs=(0.0,))
+    if isinstance(request, Embed):
+        token, vectors = (0,), np.ones((1, 1), np.float32)
+        return Embedded(request_id=request.id, tokens=token, special=(False,), vectors=vectors)
     n = len(cast("ScoreLabels", request).labels)
     return LabelScores(
         request_id=request.id,

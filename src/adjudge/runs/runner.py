@@ -6,22 +6,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from typing import Any
 
 from adjudge.engines.base import Engine
 from adjudge.errors import EngineError
-from adjudge.judges.base import Judge, Steps, judgment
+from adjudge.exchange import Failure, Generate, Generated, Reply, Request, Usage
+from adjudge.judges.base import Judge, Work, judgment
 from adjudge.runs.store import Store
-from adjudge.schema import (
-    Failure,
-    Generate,
-    Generated,
-    Item,
-    Judgment,
-    Reply,
-    Request,
-    Status,
-    Usage,
-)
+from adjudge.schema import Item, Judgment, Status
 
 #: Items that are judged at the same time: enough for full batches, few enough to keep in memory.
 WINDOW = 512
@@ -75,11 +67,14 @@ class Event:
 
 @dataclass
 class _Task:
-    """One item's judge on its way: what it asked for and what of it has come."""
+    """Work on its way, for an item or before the first: what it asked for, what has come.
 
-    position: int
-    item: Item
-    steps: Steps
+    `end` is called with its result, `failed` with a request's failure instead.
+    """
+
+    steps: Work[Any]
+    end: Callable[[Any, int], None]
+    failed: Callable[[Failure, int], None]
     requests: Sequence[Request] = ()
     missing: set[str] = field(default_factory=set)
     replies: dict[str, Reply] = field(default_factory=dict)
@@ -122,20 +117,31 @@ class Runner:
         self._finished: deque[tuple[int, Judgment]] = deque()
         self.counters = Counters()
 
-    def run(self, items: Iterable[Item]) -> Iterator[Event]:
+    def run(self, items: Iterable[Item], *, known: Sequence[Item] = ()) -> Iterator[Event]:
         """Yield what happens, until every item has a judgment or the run is stopped.
+
+        Parameters
+        ----------
+        items
+            What to judge, taken as the run goes on.
+        known
+            All that is to be judged, for judges that look through it beforehand.
 
         Raises
         ------
         EngineError, ConfigError, StoreError
             What the engine or the store raise; what was stored until then stays.
         """
+        for event in self._prepared(known):
+            yield event
+            if self._stopped():
+                return
         source = enumerate(items)
         active = 0
         while True:
             for position, item in islice(source, WINDOW - active):
                 active += 1
-                self._advance(_Task(position, item, self._judge.judge(item)), None)
+                self._begin(position, item)
             if not active:
                 return
             for event in chain(self._judged(), self._batch()):
@@ -143,6 +149,30 @@ class Runner:
                 yield event
                 if self._stopped():
                     return
+
+    def _prepared(self, known: Sequence[Item]) -> Iterator[Event]:
+        """Let the judge look through what it will judge."""
+
+        def end(ready: Judge, _: int) -> None:
+            self._judge = ready
+
+        def failed(reply: Failure, _: int) -> None:
+            raise EngineError(f"the judge {self._judge.name!r} cannot begin: {reply.message}")
+
+        self._advance(_Task(self._judge.prepared(known), end, failed), None)
+        while self._pending:
+            yield from self._batch()
+
+    def _begin(self, position: int, item: Item) -> None:
+        """Start to judge an item."""
+
+        def end(made: Judgment, n_calls: int) -> None:
+            self._finished.append((position, replace(made, n_calls=n_calls)))
+
+        def failed(reply: Failure, n_calls: int) -> None:
+            end(judgment(item, Status.ENGINE_ERROR, evidence={"error": reply.message}), n_calls)
+
+        self._advance(_Task(self._judge.judge(item), end, failed), None)
 
     def _batch(self) -> Iterator[Event]:
         """Send all pending requests as one batch and deal out the replies as they come."""
@@ -152,7 +182,7 @@ class Runner:
         for reply in self._engine.run(list(batch.values())):
             request = batch.pop(reply.request_id)
             self.counters.add(reply.usage)
-            if not isinstance(reply, Failure):
+            if request.kept and not isinstance(reply, Failure):
                 self._store.save_reply(self._engine.signature_of(request), request, reply)
             for task in self._waiting.pop(reply.request_id):
                 task.replies[reply.request_id] = reply
@@ -177,12 +207,11 @@ class Runner:
         while True:
             if isinstance(replies, Failure):
                 task.steps.close()
-                made = judgment(task.item, Status.ENGINE_ERROR, evidence={"error": replies.message})
-                return self._finish(task, made)
+                return task.failed(replies, task.n_calls)
             try:
                 task.requests = task.steps.send(replies)  # type: ignore[arg-type]
             except StopIteration as end:
-                return self._finish(task, end.value)
+                return task.end(end.value, task.n_calls)
             self._ask(task)
             if task.missing:
                 return None
@@ -195,9 +224,7 @@ class Runner:
             task.n_calls += 1
             if request.id in self._waiting:
                 self.counters.reused += 1
-            elif (
-                known := self._store.reply(self._engine.signature_of(request), request)
-            ) is not None:
+            elif (known := self._known(request)) is not None:
                 self.counters.reused += 1
                 task.replies[request.id] = known
                 continue
@@ -207,8 +234,11 @@ class Runner:
                 self._waiting.setdefault(request.id, []).append(task)
                 task.missing.add(request.id)
 
-    def _finish(self, task: _Task, made: Judgment) -> None:
-        self._finished.append((task.position, replace(made, n_calls=task.n_calls)))
+    def _known(self, request: Request) -> Reply | None:
+        """Return what the store holds for a request."""
+        if not request.kept:
+            return None
+        return self._store.reply(self._engine.signature_of(request), request)
 
 
 def units(request: Request) -> tuple[Request, ...]:

@@ -110,7 +110,9 @@ def start_run(
     for item in items:
         places.setdefault(item.source.hash, len(places))
     order = sorted(range(len(items)), key=lambda i: places[items[i].source.hash])
-    events = Runner(judge, engine, store, stopped=stopped).run(items[i] for i in order)
+    events = Runner(judge, engine, store, stopped=stopped).run(
+        (items[i] for i in order), known=items
+    )
     return StartedRun(run_id, len(items), _stored(events, order, store, run_id))
 
 
@@ -123,7 +125,7 @@ def _fingerprint(items: Iterable[Item]) -> str:
             item.source.hash,
             list(item.systems),
             list(item.responses),
-            item.reference_answer,
+            "\n".join(item.reference_answers),
             item.criterion.name,
             item.criterion.hash,
         ]

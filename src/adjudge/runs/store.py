@@ -11,18 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adjudge.errors import StoreError
-from adjudge.schema import (
-    Judgment,
-    Reply,
-    Request,
-    Signature,
-    Status,
-    canonical_json,
-    content_hash,
-    reply_from_json,
-    reply_to_json,
-    text_hash,
-)
+from adjudge.exchange import Reply, Request, reply_from_json, reply_to_json
+from adjudge.schema import Judgment, Signature, Status, canonical_json, content_hash, text_hash
 
 #: Marks a file as ours ("adju"), and how many seconds to wait for others who use it.
 APPLICATION_ID = 0x61646A75

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from adjudge.engines.base import Engine
 from adjudge.errors import ConfigError
-from adjudge.schema import Item, Message, ScoreLabels, Source, text_hash
+from adjudge.exchange import Message, ScoreLabels
+from adjudge.schema import Item, Source, text_hash
 
 
 class Truncated(NamedTuple):

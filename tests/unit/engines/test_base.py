@@ -19,7 +19,7 @@ from adjudge.engines.base import (
     score_labels,
 )
 from adjudge.errors import ConfigError
-from adjudge.schema import LabelScores, ScoreLabels, Usage
+from adjudge.exchange import LabelScores, ScoreLabels, Usage
 
 HEADER = "<assistant>\n"
 VOCABULARY = (0, 1, 2)

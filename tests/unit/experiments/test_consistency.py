@@ -13,6 +13,7 @@ import pytest
 from adjudge import api
 from adjudge.benchmarks.base import RatedPair, RatedResponse
 from adjudge.errors import ConfigError
+from adjudge.exchange import Failure, Generate, Request
 from adjudge.experiments.consistency import (
     ConsistencyItems,
     Measure,
@@ -26,7 +27,7 @@ from adjudge.experiments.consistency import (
 from adjudge.runs.runner import Runner
 from adjudge.runs.start import fit
 from adjudge.runs.store import Store
-from adjudge.schema import Criterion, Failure, Generate, Item, Judgment, Request, Source
+from adjudge.schema import Criterion, Item, Judgment, Source
 from adjudge.stats.inference import mean_interval
 from tests.scripted import CRITERION, ScriptedEngine, words
 

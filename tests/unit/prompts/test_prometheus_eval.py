@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from adjudge.errors import ConfigError
+from adjudge.exchange import Message
 from adjudge.prompts.prometheus_eval import installed_prompts
 from adjudge.prompts.template import load_prompts
-from adjudge.schema import Criterion, Message, Scale
+from adjudge.schema import Criterion, Scale
 
 SOURCE = '''raise RuntimeError("this file is not to be run")
 import not_there

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjudge.errors import ConfigError, DataError
+from adjudge.exchange import Message
 from adjudge.prompts.template import PromptSet, load_prompts, prompt_source
-from adjudge.schema import TASKS, Criterion, Message, Scale
+from adjudge.schema import TASKS, Criterion, Scale
 
 CONTENT = b"""
 id = "own/story"

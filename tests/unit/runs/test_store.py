@@ -15,23 +15,20 @@ from threading import Barrier
 import pytest
 
 from adjudge.errors import StoreError
-from adjudge.runs.store import MIGRATIONS, Store, reply_key
-from adjudge.schema import (
+from adjudge.exchange import (
     Completion,
     Failure,
     Generate,
     Generated,
-    Judgment,
     LabelScores,
     Message,
     Reply,
     Request,
     ScoreLabels,
-    Signature,
-    Status,
     Usage,
-    content_hash,
 )
+from adjudge.runs.store import MIGRATIONS, Store, reply_key
+from adjudge.schema import Judgment, Signature, Status, content_hash
 
 ENGINE = {"engine": "scripted", "model": "m"}
 GENERATE = Generate(messages=(Message(role="user", content="write"),), max_tokens=8)
