@@ -53,7 +53,11 @@ def test_rows_are_run_beside_the_printed_figures(run: Run, tiny_model: Path) -> 
     flags = ["--model", f"mine={tiny_model}#threads=1", "--option", "min_coverage=0"]
     code, out, err = run("ours", *flags, "--format", "csv")
     assert code == 0, err
-    rows = {(row["row"], row["model"]): row for row in csv.DictReader(io.StringIO(out))}
+    rows = {
+        (row["row"].removesuffix(", min_coverage=0"), row["model"]): row
+        for row in csv.DictReader(io.StringIO(out))
+    }
+    assert "Direct, min_coverage=0" in out
     printed = {name: row["printed: Famous 1B"] for (name, _), row in rows.items()}
     assert printed["Direct"] == "0.3 (0.25 0.35)"
     assert printed["Sampled"] == "0.1 ± 0.02"
@@ -69,7 +73,7 @@ def test_rows_are_run_beside_the_printed_figures(run: Run, tiny_model: Path) -> 
     # Two rungs are part of the ladder of five: the same two texts, written once.
     two, five = rows["Two rungs", "mine"], rows["mine predicts, mine writes", "mine"]
     assert 0 < float(two["written"]) < float(five["written"])
-    assert 0 < float(two["unique"]) < float(two["prompt tokens"])
+    assert 0 < float(two["unique"]) < float(two["tokens"])
     again = run("ours", *flags, "--format", "csv")
     assert again[1] == out
     assert "Nobody 2000" in again[2]

@@ -37,7 +37,7 @@ def ablate(config: AblateConfig, bench: str) -> None:
     """Run what can be run of a table."""
     from adjudge.benchmarks.base import find_benchmark
     from adjudge.benchmarks.files import read_benchmark
-    from adjudge.experiments.ablate import AblationResult, load_preset, plan_tasks
+    from adjudge.experiments.ablate import AblationResult, load_preset, plan_tasks, without_idle
     from adjudge.experiments.bench import rows_hash, select
     from adjudge.reports.ablations import ablation_report
     from adjudge.reports.grid import check_style
@@ -48,7 +48,7 @@ def ablate(config: AblateConfig, bench: str) -> None:
     models = named_values(config.model, what="a model")
     if not models:
         raise ConfigError("name a model: --model mine=model.gguf, or --model llama3=MODEL")
-    tasks = plan_tasks(preset, bench, list(models))
+    tasks = [_limited(config, each) for each in plan_tasks(preset, bench, list(models))]
     benchmark, criteria = find_benchmark(bench), _criteria(config, preset, bench)
     rows = select(
         cast("Sequence[RatedResponse]", read_benchmark(benchmark)),
@@ -67,15 +67,11 @@ def ablate(config: AblateConfig, bench: str) -> None:
             print_lines(console, [row])
             engine = engines.load(tasks[i].model, tasks[i].ladder_model)
             results[i] = _run(config, tasks[i], benchmark, criteria, rows, engine, store, stop)
-    print(
-        ablation_report(preset, bench, criteria, [results[i] for i in range(len(tasks))],
-                        config.format)
-    )  # fmt: skip
+    shown = without_idle([results[i] for i in range(len(tasks))])
+    print(ablation_report(preset, bench, criteria, shown, config.format))
     lines = [f"{preset.title}: {preset.source}", *filter(None, [preset.note])]
     lines += [
-        f"{each.task.label}, {each.task.model}: run {each.run_id}"
-        for each in map(results.__getitem__, range(len(tasks)))
-        if each.run_id
+        f"{each.task.label}, {each.task.model}: run {each.run_id}" for each in shown if each.run_id
     ]
     lines.append(
         f"preset:{preset.name}|benchmark:{bench}#{rows_hash(rows)}|coefficient:spearman"
@@ -139,33 +135,54 @@ def _run(
     import numpy as np
 
     from adjudge import api
-    from adjudge.experiments.ablate import combine
-    from adjudge.experiments.bench import bench_gold, bench_items, judged_scores, rate_scores
-    from adjudge.runs.plan import Cost, run_cost
-    from adjudge.runs.start import fit
+    from adjudge.experiments.ablate import AblationResult, average_interval, combine
+    from adjudge.experiments.bench import bench_gold, judged_scores, rate_scores, select
+    from adjudge.experiments.lists import by_response, items_for
+    from adjudge.runs.plan import run_cost
     from adjudge.runs.truncate import truncate_sources
 
-    items = bench_items(rows, api.load_criteria(criteria, benchmark.task))
-    items, _ = truncate_sources(items, config.truncate_source, engine)
+    if task.sources:
+        rows = select(rows, limit_sources=task.sources, seed=config.seed)
     trials: list[list[BenchRow]] = []
-    cost, run_id = Cost(None, None, 0), ""
+    first: dict[str, Any] = {}
     for trial in range(task.row.trials):
-        method = fit(_method(config, task.row, benchmark.task, trial), engine)
+        method = _method(config, task.row, benchmark.task, trial).fitted(engine.capabilities)
+        if lacking := method.needs - engine.capabilities:
+            why_not = f"{task.model} does not serve {', '.join(sorted(lacking))}"
+            return AblationResult(task._replace(why_not=why_not))
+        items = items_for(method, rows, api.load_criteria(criteria, benchmark.task))
+        items, _ = truncate_sources(items, config.truncate_source, engine)
         this_run = judge_rows(config, method, benchmark.name, rows, items, engine, store, stop)
-        judgments = list(store.judgments(this_run))
+        judgments = by_response(method, store.judgments(this_run), rows)
+        scores, gold = judged_scores(judgments), bench_gold(rows, criteria)
+        rng = np.random.default_rng(config.seed)
         trials.append(
-            rate_scores(
-                judged_scores(judgments),
-                bench_gold(rows, criteria),
-                rng=np.random.default_rng(config.seed),
-                level="sample",
-                n_resamples=1,
-                judgments=judgments,
-            )
+            rate_scores(scores, gold, rng=rng, level="sample", n_resamples=1, judgments=judgments)
         )
-        if trial == 0:
-            cost, run_id = run_cost(method, items, engine, store), this_run
-    return combine(task, trials, cost, run_id)
+        first = first or {
+            "interval": average_interval(scores, gold, criteria, rng),
+            "n_responses": len(judgments),
+            "cost": run_cost(method, items, engine, store),
+            "run_id": this_run,
+        }
+    return combine(task, trials, **first)
+
+
+def _limited(config: AblateConfig, task: Task) -> Task:
+    """Return a task with what was asked for its row alone, and a label that says it."""
+    limits = named_values(config.limit_row, what="a limit")
+    for judge, n in limits.items():
+        if not (n.isdecimal() and int(n)):
+            raise ConfigError(f"--limit-row {judge}={n}: a limit is a whole number from 1")
+    n_sources = int(limits.get(task.row.judge, 0))
+    own = {
+        name: value
+        for name, value in _options(config, task.row).items()
+        if task.row.options.get(name) != value
+    }
+    said = [f"{name}={value}" for name, value in own.items()]
+    said += [f"{n_sources} sources"] if n_sources else []
+    return task._replace(label=", ".join([task.label, *said]), sources=n_sources)
 
 
 def judge_rows(
@@ -201,11 +218,9 @@ def judge_rows(
 
 def _method(config: AblateConfig, row: AblationRow, task: str, trial: int) -> Judge:
     """Return the judge of a row; options go to those that have them."""
-    from adjudge import api, registry
+    from adjudge import api
 
-    known = {each.name for each in fields(registry.judges.load(row.judge))}
-    options = {name: value for name, value in config.options().items() if name in known}
-    options |= row.options
+    options = _options(config, row)
     if row.trials > 1:
         options["trial"] = str(trial)
     return api.judge_method(
@@ -215,3 +230,14 @@ def _method(config: AblateConfig, row: AblationRow, task: str, trial: int) -> Ju
         prompts=config.prompts or None,
         options=options,
     )
+
+
+def _options(config: AblateConfig, row: AblationRow) -> dict[str, str]:
+    """Return the options of a row's judge: those asked for that it has, and the row's own."""
+    from adjudge import registry
+
+    if row.judge not in registry.judges.targets():
+        return {}
+    known = {each.name for each in fields(registry.judges.load(row.judge))}
+    asked = {name: value for name, value in config.options().items() if name in known}
+    return asked | dict(row.options)

@@ -259,24 +259,26 @@ def _print_scores(found: Sequence[BenchRow], style: str) -> None:
 def _method_and_items(config: BenchConfig, chosen: _Chosen) -> tuple[Judge, list[Item]]:
     """Return the judge, without a model, and the items for it."""
     from adjudge import api
-    from adjudge.experiments.bench import bench_items, pair_items
+    from adjudge.experiments.bench import pair_items
+    from adjudge.experiments.lists import items_for
 
     task = chosen.benchmark.task
     if chosen.benchmark.kind == "pairs":
         pairs = cast("Sequence[RatedPair]", chosen.rows)
         criterion = _pair_criterion(config, pairs, task)
-        return _for_bench(load_method(config, task, pairs=True)), pair_items(pairs, criterion)
+        return _for_pairs(load_method(config, task, pairs=True)), pair_items(pairs, criterion)
     names = _wanted_criteria(config, chosen.benchmark)
     criteria: list[Criterion] = api.load_criteria(names, task) if names else []
-    items = bench_items(cast("Sequence[RatedResponse]", chosen.rows), criteria)
-    return _for_bench(load_method(config, task)), items
+    rows = cast("Sequence[RatedResponse]", chosen.rows)
+    method = load_method(config, task)
+    return method, items_for(method, rows, criteria)
 
 
-def _for_bench(method: Judge) -> Judge:
-    """Return a judge if it judges what benchmarks hold."""
+def _for_pairs(method: Judge) -> Judge:
+    """Return a judge if it judges pairs."""
     if method.takes == "list":
         raise ConfigError(
-            f"the judge {method.name!r} ranks lists, and benchmarks hold responses and pairs: "
+            f"the judge {method.name!r} ranks lists, and this benchmark holds pairs: "
             "take prometheus-absolute or prometheus-relative"
         )
     return method
@@ -298,6 +300,7 @@ def _judged(
     config: BenchConfig, chosen: _Chosen
 ) -> tuple[Signature, Sequence[Judgment], list[str]]:
     """Run the judge over the rows: its signature, judgments, and what to say of the run."""
+    from adjudge.experiments.lists import by_response
     from adjudge.formats.rows import check_writable, write_rows
     from adjudge.formats.scores import score_rows
     from adjudge.reports.tables import cost_lines, cut_lines, summary_lines
@@ -330,13 +333,17 @@ def _judged(
         )  # fmt: skip
         counters = finished(begun, console, config.store)
         judgments = list(store.judgments(begun.id))
+    scored: list[Judgment] = judgments
+    if chosen.benchmark.kind != "pairs":
+        rows = cast("Sequence[RatedResponse]", chosen.rows)
+        scored = by_response(method, judgments, rows)
     after = [*summary_lines(summarize(judgments)), *cut_lines(n_cut, config.truncate_source)]
     after += [f"run: {begun.id} in {config.store}"]
     after += cost_lines(counters, time.monotonic() - started)
     if config.out:
-        write_rows(config.out, score_rows(judgments))
+        write_rows(config.out, score_rows(scored))
         after.append(f"scores: {config.out}")
-    return signature, judgments, after
+    return signature, scored, after
 
 
 def _wanted_criteria(config: BenchConfig, benchmark: Benchmark) -> list[str]:

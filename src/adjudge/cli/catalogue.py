@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -19,27 +20,20 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="models")
 
 
-def judges() -> None:
-    """List the judging methods, their options and where they are published."""
-    from dataclasses import fields
-    from typing import get_args, get_type_hints
+def judges(
+    name: Annotated[str, typer.Argument(help="One judge: its options too")] = "",
+    format: Annotated[  # noqa: A002 - the flag's name
+        str, typer.Option(help="text, markdown, latex, csv or json")
+    ] = "text",
+) -> None:
+    """List the judging methods: paper, needs, calls for an item, where ours differs from it."""
+    from adjudge.reports.methods import method_options, methods_report
 
-    from adjudge.registry import judges as registry
-    from adjudge.reports.tables import table
-
-    made = table("judge", "what it does, and where it is published", "options and defaults")
-    for name in registry.targets():
-        kind = registry.load(name)
-        hints = get_type_hints(kind)
-        options = [
-            f"{each.name}={each.default}"
-            + "".join(f" | {v}" for v in get_args(hints[each.name]) if v != each.default)
-            for each in fields(kind)
-            if each.name not in kind.not_options
-        ]
-        about = (kind.__doc__ or "").strip().splitlines()[0]
-        made.add_row(name, f"{about}\n{kind.url}", "\n".join(options))
-    Console().print(made)
+    print(methods_report([name] if name else [], format))
+    if name and format == "text":
+        print(method_options(name))
+    elif format == "text":
+        print("`adjudge judges NAME` has the options of one.", file=sys.stderr)
 
 
 def criteria(

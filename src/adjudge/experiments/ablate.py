@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjudge import registry
-from adjudge.experiments.bench import BenchRow
+from adjudge.experiments.bench import BenchRow, layout
 from adjudge.experiments.correlate import COEFFICIENTS
+from adjudge.formats.scores import ScoreRow
 from adjudge.registry import unknown_name
 from adjudge.runs.plan import Cost
+from adjudge.stats.inference import mean_correlation_interval
 
 SPEARMAN = COEFFICIENTS.index("spearman")
 #: Direct scoring as the paper has it beside G-Eval: the number that the model writes.
@@ -93,7 +95,8 @@ class Preset:
 class Task(NamedTuple):
     """A row to run with a model, and perhaps another one for the ladders.
 
-    `why_not` says why it cannot be run; it is then empty of models.
+    `why_not` says why it cannot be run; where no model is given that it needs, it has none.
+    `sources` limits the sources; 0: as for all rows.
     """
 
     row: AblationRow
@@ -101,6 +104,7 @@ class Task(NamedTuple):
     model: str
     ladder_model: str
     why_not: str
+    sources: int = 0
 
 
 class AblationResult(NamedTuple):
@@ -120,8 +124,11 @@ class AblationResult(NamedTuple):
         Groups that could be correlated, over all criteria.
     n_failed
         Items without a score, over all criteria and trials.
-    cost
-        What all its requests come to; None where it was not run.
+    interval
+        95 % bootstrap interval of the first trial's average, over sources and systems.
+    n_responses, cost
+        Responses that were judged by all criteria together, and what all requests of the first
+        trial come to; None where it was not run.
     run_id
         Its run in the store, of the first trial.
     """
@@ -133,6 +140,8 @@ class AblationResult(NamedTuple):
     kept: int = 0
     total: int = 0
     n_failed: int = 0
+    interval: tuple[float, float] = (float("nan"), float("nan"))
+    n_responses: int = 0
     cost: Cost | None = None
     run_id: str = ""
 
@@ -185,7 +194,8 @@ def plan_tasks(preset: Preset, bench: str, models: Sequence[str]) -> list[Task]:
         if row.judge not in registry.judges.targets():
             tasks.append(Task(row, row.label, "", "", f"there is no judge {row.judge!r}"))
         elif row.only:
-            tasks.append(Task(row, row.label, "", "", f"needs the model {row.only}"))
+            why_not = "" if row.only in models else f"needs the model {row.only}"
+            tasks.append(Task(row, row.label, "" if why_not else row.only, "", why_not))
         elif not row.model:
             tasks += [Task(row, row.label, model, "", "") for model in models]
         elif lacking := [
@@ -216,21 +226,41 @@ def _own_pairs(models: Sequence[str]) -> list[Task]:
     return found
 
 
-def combine(
-    task: Task, trials: Sequence[Sequence[BenchRow]], cost: Cost, run_id: str
-) -> AblationResult:
-    """Return the result of a task from its trials' rows, the first trial's cost and run."""
+def combine(task: Task, trials: Sequence[Sequence[BenchRow]], **first: Any) -> AblationResult:
+    """Return the result of a task from its trials' rows; `first` are fields of the first trial."""
     values = np.array([[row.found.correlations[SPEARMAN].value for row in rows] for rows in trials])
     means = [float(each) for each in values.mean(axis=1)]
-    first = [row.found.correlations[SPEARMAN] for row in trials[0]]
+    single = [row.found.correlations[SPEARMAN] for row in trials[0]]
     return AblationResult(
         task,
         tuple(values.mean(axis=0).tolist()),
         float(np.mean(means)),
         stdev(means) if len(means) > 1 else float("nan"),
-        sum(each.kept for each in first),
-        sum(each.total for each in first),
+        sum(each.kept for each in single),
+        sum(each.total for each in single),
         sum(sum(row.failures.values()) for rows in trials for row in rows),
-        cost,
-        run_id,
+        **first,
     )
+
+
+def average_interval(
+    scores: Sequence[ScoreRow],
+    gold: Sequence[ScoreRow],
+    criteria: Sequence[str],
+    rng: np.random.Generator,
+) -> tuple[float, float]:
+    """Return the ends of the interval of the criteria's average; see `AblationResult`."""
+    known = {(row.id, row.criterion): row.value for row in scores}
+    ours = [row._replace(value=known.get((row.id, row.criterion), np.nan)) for row in gold]
+    found = mean_correlation_interval(layout(ours, criteria), layout(gold, criteria), rng=rng)
+    return found.low, found.high
+
+
+def without_idle(results: Sequence[AblationResult]) -> list[AblationResult]:
+    """Return the results without those of models that cannot run a row which another model ran."""
+    ran = {id(each.task.row) for each in results if not each.task.why_not}
+    return [
+        each
+        for each in results
+        if not (each.task.model and each.task.why_not and id(each.task.row) in ran)
+    ]

@@ -48,6 +48,11 @@ class PrometheusAbsoluteJudge(FeedbackJudge):
 
     name: ClassVar[str] = "prometheus-absolute"
     url: ClassVar[str] = "https://arxiv.org/abs/2405.01535"
+    differs: ClassVar[str] = (
+        "The score is expected over the labels after the feedback where log-probs are to be had; "
+        "an unreadable text is drawn again twice, not ten times, and then fails."
+    )
+    calls: ClassVar[str] = "1 text for each of `runs`, and 1 label scoring after it"
 
     scale: str = "1-5"
 

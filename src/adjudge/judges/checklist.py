@@ -84,6 +84,11 @@ class ChecklistJudge(Judge):
 
     name: ClassVar[str] = "checklist"
     url: ClassVar[str] = "https://arxiv.org/abs/2403.18771"
+    differs: ClassVar[str] = (
+        "The checklist is part of the criterion instead of being written by a model, and answers "
+        "count with their probability."
+    )
+    calls: ClassVar[str] = "1 per question"
 
     score_mode: Literal["auto", "logprobs", "text"] = "auto"
     retries: int = 2

@@ -50,6 +50,10 @@ class DirectJudge(Judge):
 
     name: ClassVar[str] = "direct"
     url: ClassVar[str] = "https://arxiv.org/abs/2303.16634"
+    differs: ClassVar[str] = (
+        "A baseline of the papers that compare with it; none defines its prompt."
+    )
+    calls: ClassVar[str] = "1, or `samples` in the mode sampled"
 
     mode: Literal["logprobs", "sampled"] = "logprobs"
     samples: int = 1

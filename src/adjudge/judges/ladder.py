@@ -127,6 +127,14 @@ class LadderJudge(Judge):
 
     name: ClassVar[str] = "ladder"
     url: ClassVar[str] = "https://arxiv.org/abs/2509.05440"
+    differs: ClassVar[str] = (
+        "Rungs are written by halving, which the paper's circular rule leaves open; the value is "
+        "mapped to 1-5, raw is the paper's sum; prompts speak of the task at hand, where some of "
+        "the paper's speak of news articles."
+    )
+    calls: ClassVar[str] = (
+        "5, one per rung; and 5 texts for each source and criterion, shared by its responses"
+    )
     not_options: ClassVar[tuple[str, ...]] = (*Judge.not_options, "ladders")
 
     rungs: int = 5

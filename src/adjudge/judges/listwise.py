@@ -77,6 +77,11 @@ class ListwiseJudge(FeedbackJudge):
 
     name: ClassVar[str] = "listwise"
     url: ClassVar[str] = "https://arxiv.org/abs/2304.09542"
+    differs: ClassVar[str] = (
+        "Asks for feedback before the order, and sorts longer lists by judged pairs instead of "
+        "passing a window over them."
+    )
+    calls: ClassVar[str] = "1 for short lists; else up to n log2 n pairs, or n (n - 1) / 2"
     takes = "list"
 
     not_options = (*FeedbackJudge.not_options, "compare")

@@ -55,6 +55,11 @@ class PrometheusRelativeJudge(FeedbackJudge):
 
     name: ClassVar[str] = "prometheus-relative"
     url: ClassVar[str] = "https://arxiv.org/abs/2405.01535"
+    differs: ClassVar[str] = (
+        "The preference is expected over the labels; both orders and ties can be asked for; gold "
+        "is never read to decide whether to ask again."
+    )
+    calls: ClassVar[str] = "1 text for each of `runs` and order, and 1 label scoring after it"
     takes = "pair"
 
     orders: Literal["one", "both"] = "one"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from adjudge.experiments.ablate import AblationResult, Preset
-from adjudge.reports.grid import Cell, Number, render_grid
+from adjudge.reports.grid import Cell, Estimate, Number, render_grid
 
 
 def ablation_report(
@@ -18,8 +18,9 @@ def ablation_report(
 ) -> str:
     """Return one row per task: our figures with their cost, then the printed ones.
 
-    Printed figures are the average, and by criterion in brackets where the paper has them. A row
-    that was not run says why, and has no figure of ours.
+    The cost is in calls, prompt tokens, those of their prefix tree and tokens written, each for
+    a response and criterion. Printed figures are the average, and by criterion in brackets where
+    the paper has them. A row that was not run says why, and has no figure of ours.
     """
     papers = [
         name
@@ -27,7 +28,7 @@ def ablation_report(
         if any(name in preset.printed(row, bench, criteria) for row in preset.rows)
     ]
     header = (
-        "row", "model", *criteria, "average", "sd", "kept/total", "failed", "prompt tokens",
+        "row", "model", *criteria, "average", "sd", "kept/total", "failed", "calls", "tokens",
         "unique", "written", *(f"printed: {preset.models[name]}" for name in papers),
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
@@ -41,17 +42,18 @@ def ablation_report(
 def _ours(result: AblationResult, n_criteria: int) -> list[Cell]:
     task = result.task
     if task.why_not:
-        return [f"not run: {task.why_not}", *[""] * (n_criteria + 7)]
+        return [f"not run: {task.why_not}", *[""] * (n_criteria + 8)]
     model = f"{task.model} + {task.ladder_model}" if task.ladder_model else task.model
-    counts = result.cost or (None, None, None)
+    counts = result.cost or (None,) * 4
+    per_response = [None if n is None else n / max(1, result.n_responses) for n in counts]
     return [
         model,
         *map(Number, result.by_criterion),
-        Number(result.average),
+        Estimate(result.average, *result.interval),
         Number(result.sd),
         f"{result.kept}/{result.total}",
         result.n_failed,
-        *(Number(n, 0, ",") for n in counts),
+        *(Number(n, 1, ",") for n in per_response),
     ]
 
 

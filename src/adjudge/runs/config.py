@@ -159,6 +159,10 @@ class AblateConfig(CommonConfig):
         metadata={"help": "NAME=MODEL; a name that the table knows (llama3) stands for it"},
     )
     limit_sources: int = _limit_sources()
+    limit_row: tuple[str, ...] = field(
+        default=(),
+        metadata={"help": "JUDGE=N: rows of that judge take N of these sources; may be repeated"},
+    )
     format: str = _format()
 
 

@@ -202,12 +202,15 @@ class Cost(NamedTuple):
 
     Attributes
     ----------
+    n_calls
+        Distinct requests.
     total_tokens, unique_tokens
         As in `Plan`.
     written_tokens
         Tokens of the texts that were written.
     """
 
+    n_calls: int
     total_tokens: int | None
     unique_tokens: int | None
     written_tokens: int
@@ -215,13 +218,14 @@ class Cost(NamedTuple):
 
 def run_cost(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> Cost:
     """Return what a run that is in the store would cost without it."""
-    tokens, written = _TokenCount(engine), 0
+    tokens, n_calls, written = _TokenCount(engine), 0, 0
     for request, *_ in planned(judge, items, engine, store):
         tokens.add(request)
-        reply = store.reply(engine.signature_of(request), request)
+        n_calls += 1
+        reply = _stored(store, engine, request)
         if isinstance(reply, Generated):
             written += reply.usage.generated_tokens
-    return Cost(*tokens.result(), written)
+    return Cost(n_calls, *tokens.result(), written)
 
 
 class _TokenCount:

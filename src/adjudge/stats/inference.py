@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -162,10 +163,79 @@ def bootstrap_interval(
         level=level,
         constant=constant,
     )
-    values = values[~np.isnan(values)]
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(values, [tail, 1 - tail]) if values.size else (np.nan, np.nan)
-    return Interval(observed, float(low), float(high), values.size, n_resamples)
+    return _between(values, observed, confidence)
+
+
+def mean_correlation_interval(
+    predictions: Sequence[npt.ArrayLike],
+    golds: Sequence[npt.ArrayLike],
+    *,
+    rng: np.random.Generator,
+    n_resamples: int = 1000,
+    confidence: float = 0.95,
+    coefficient: Coefficient = "spearman",
+    level: Level = "sample",
+    constant: Constant = "skip",
+) -> Interval:
+    """Return the mean of several criteria's correlations with its bootstrap interval.
+
+    Every resample draws the same systems and sources for all criteria, which are ratings of the
+    same responses: intervals of the single correlations say nothing of how these move together.
+
+    Parameters
+    ----------
+    predictions, golds
+        One matrix per criterion, each of shape (n_systems, n_sources), all laid out alike.
+    rng, n_resamples, confidence, coefficient, level, constant
+        As in `bootstrap_interval`, with systems and sources drawn.
+
+    Returns
+    -------
+    Interval
+        As of `bootstrap_interval`; a resample without one of the correlations has no mean.
+
+    Raises
+    ------
+    ValueError
+        As `bootstrap_interval`, and if there is no criterion or their matrices differ in shape.
+
+    Examples
+    --------
+    >>> gold = [[1, 2], [2, 1], [3, 3], [4, 4]]
+    >>> found = mean_correlation_interval([gold], [gold], rng=np.random.default_rng(0))
+    >>> found.observed, round(found.low, 6)
+    (1.0, 1.0)
+    """
+    pairs = [
+        tuple(checked_matrices(prediction=prediction, gold=gold))
+        for prediction, gold in zip(predictions, golds, strict=True)
+    ]
+    shapes = {prediction.shape for prediction, _ in pairs}
+    if len(shapes) != 1:
+        raise ValueError(f"the criteria have matrices of {len(shapes)} shapes; use one")
+    check_options(coefficient=coefficient, level=level, constant=constant)
+    _check_resamples(n_resamples)
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}; it must be between 0 and 1")
+    (shape,) = shapes
+    systems, sources = (_counts(n, n_resamples, rng) for n in shape)
+    observed = [
+        level_correlation(prediction, gold, coefficient, level, constant).value
+        for prediction, gold in pairs
+    ]
+    values = [
+        resampled_correlations(
+            prediction,
+            gold,
+            systems,
+            sources,
+            coefficient=coefficient,
+            level=level,
+            constant=constant,
+        )
+        for prediction, gold in pairs
+    ]
+    return _between(np.mean(values, axis=0), float(np.mean(observed)), confidence)
 
 
 def permutation_test(
@@ -459,6 +529,14 @@ def paired_mean_test(
     as_far = int(np.count_nonzero(np.abs(values) >= abs(gaps.sum()) - _SLACK * gaps.size))
     p_value = (1 + as_far) / (1 + n_resamples)
     return PermutationTest(float(gaps.mean()), p_value, n_resamples, n_resamples)
+
+
+def _between(values: Floats, observed: float, confidence: float) -> Interval:
+    """Return the interval between the quantiles of resamples, NaN = none."""
+    there = values[~np.isnan(values)]
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(there, [tail, 1 - tail]) if there.size else (np.nan, np.nan)
+    return Interval(observed, float(low), float(high), there.size, values.size)
 
 
 def _check_resamples(

@@ -132,10 +132,10 @@ def test_trials_are_averaged_with_their_standard_deviation() -> None:
     trials = [
         [bench_row(a), bench_row(b, refused=1)] for a, b in ((0.1, 0.3), (0.2, 0.2), (0.6, 0.4))
     ]
-    result = combine(task, trials, Cost(100, 40, 7), "run")
+    result = combine(task, trials, cost=Cost(9, 100, 40, 7), run_id="run")
     assert result.by_criterion == pytest.approx((0.3, 0.3))
     # Averages .2, .2, .5: mean .3, deviations -.1 -.1 .2, variance .06 / 2.
     assert (result.average, result.sd) == pytest.approx((0.3, math.sqrt(0.03)))
     assert (result.kept, result.total, result.n_failed) == (6, 8, 3)
-    assert (result.cost, result.run_id) == (Cost(100, 40, 7), "run")
-    assert math.isnan(combine(task, trials[:1], Cost(1, 1, 1), "run").sd)
+    assert (result.cost, result.run_id) == (Cost(9, 100, 40, 7), "run")
+    assert math.isnan(combine(task, trials[:1]).sd)

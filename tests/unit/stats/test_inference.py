@@ -17,6 +17,7 @@ from adjudge.stats.inference import (
     WilliamsTest,
     bootstrap_interval,
     holm,
+    mean_correlation_interval,
     mean_interval,
     paired_mean_test,
     permutation_test,
@@ -78,6 +79,35 @@ def test_one_source_has_scipys_bootstrap_interval(coefficient: Any) -> None:
     assert found.high == pytest.approx(expected.high, abs=0.02)
     assert found.observed == pytest.approx(statistic(prediction[:, 0], gold[:, 0]), abs=1e-12)
     assert found.n_effective == found.n_resamples == 4000
+
+
+def test_the_mean_of_one_criterion_has_its_interval() -> None:
+    prediction, gold = scores(6, 20)
+    alone = bootstrap_interval(prediction, gold, rng=rng(), n_resamples=200)
+    assert mean_correlation_interval([prediction], [gold], rng=rng(), n_resamples=200) == alone
+
+
+def test_criteria_are_resampled_together() -> None:
+    prediction, gold = scores(6, 20)
+    # Correlations of opposite scores cancel in every resample.
+    found = mean_correlation_interval([prediction, -prediction], [gold, gold], rng=rng())
+    assert (found.observed, found.low, found.high) == pytest.approx((0, 0, 0), abs=1e-12)
+    alone = bootstrap_interval(prediction, gold, rng=rng(), n_resamples=1000)
+    perfect = mean_correlation_interval([prediction, gold], [gold, gold], rng=rng())
+    assert perfect.observed == pytest.approx((alone.observed + 1) / 2)
+    assert (perfect.low, perfect.high) == pytest.approx(
+        ((alone.low + 1) / 2, (alone.high + 1) / 2), abs=1e-9
+    )
+
+
+def test_criteria_must_be_laid_out_alike() -> None:
+    prediction, gold = scores(6, 20)
+    with pytest.raises(ValueError, match="matrices of 2 shapes"):
+        mean_correlation_interval([prediction, prediction.T], [gold, gold.T], rng=rng())
+    with pytest.raises(ValueError, match="matrices of 0 shapes"):
+        mean_correlation_interval([], [], rng=rng())
+    with pytest.raises(ValueError, match="confidence is 1"):
+        mean_correlation_interval([prediction], [gold], rng=rng(), confidence=1)
 
 
 def test_resampling_sources_is_the_bootstrap_of_a_mean() -> None:
