@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from adjudge.errors import ConfigError
-from adjudge.exchange import Capability, Generate, Message, Sampling, ScoreLabels
+from adjudge.exchange import (
+    Capability,
+    Completion,
+    Generate,
+    Message,
+    Sampling,
+    ScoreLabels,
+)
 from adjudge.judges.base import (
     Judge,
     Steps,
@@ -19,7 +27,7 @@ from adjudge.judges.base import (
     label_scores,
 )
 from adjudge.prompts.verdict import parse_score
-from adjudge.schema import Item, Scale, Status
+from adjudge.schema import Item, Judgment, Scale, Status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,19 +94,55 @@ class DirectJudge(Judge):
         """Ask once for the score's distribution, or for `samples` written scores."""
         if not item.response.strip():
             return judgment(item, Status.EMPTY_RESPONSE)
+        self.check_rubric(item)
+        data = {"source": item.source.text, "response": item.response}
+        messages = self.prompts.render("score", data, criterion=item.criterion, scale=self.scale)
+        return (yield from self.rated(item, messages))
+
+    def check_rubric(self, item: Item) -> None:
+        """Raise ConfigError if a rubric describes another number of scores than there are."""
         if item.criterion.rubric and len(item.criterion.rubric) != len(self.scale.scores):
             raise ConfigError(
                 f"the rubric of {item.criterion.name!r} describes {len(item.criterion.rubric)} "
                 f"scores, the scale {self.scale} has {len(self.scale.scores)}: set low and high"
             )
-        if self.mode == "sampled":
-            return (yield from self._sampled(item))
-        return (yield from self._expected(item))
 
-    def _expected(self, item: Item) -> Steps:
+    def rated(self, item: Item, messages: tuple[Message, ...]) -> Steps:
+        """Judge an item by what the model answers to a prompt that asks for a score."""
+        if self.mode == "sampled":
+            return (yield from self._sampled(item, messages))
+        return (yield from self._expected(item, messages))
+
+    def read(self, text: str) -> int | None:
+        """Return the score that a sampled answer gives, or None."""
+        return parse_score(text, self.scale)
+
+    def counted(self, item: Item, completions: Sequence[Completion]) -> Judgment:
+        """Return the judgment that sampled answers come to."""
+        texts = [completion.text for completion in completions]
+        parsed = [self.read(text) for text in texts]
+        scores = [score for score in parsed if score is not None]
+        evidence = {"texts": texts, "unparsed": len(parsed) - len(scores)}
+        if not scores:
+            cut = all(each.finish_reason == "length" for each in completions)
+            status = Status.TRUNCATED if cut else Status.PARSE_FAILED
+            return judgment(item, status, evidence=evidence)
+        shares = tuple(scores.count(score) / len(scores) for score in self.scale.scores)
+        value = float(np.mean(scores))
+        return judgment(
+            item,
+            Status.OK,
+            value=value,
+            raw=value,
+            distribution=(shares,),
+            coverage=len(scores) / len(texts),
+            evidence=evidence,
+        )
+
+    def _expected(self, item: Item, messages: tuple[Message, ...]) -> Steps:
         scores = self.scale.scores
         labels = tuple(str(score) for score in scores)
-        (reply,) = label_scores((yield [ScoreLabels(messages=self._ask(item), labels=labels)]))
+        (reply,) = label_scores((yield [ScoreLabels(messages=messages, labels=labels)]))
         if not (reply.coverage >= self.min_coverage and sum(reply.masses) > 0):
             return judgment(
                 item,
@@ -118,9 +162,9 @@ class DirectJudge(Judge):
             evidence={"exact": reply.exact, "label_tokens": list(reply.n_tokens)},
         )
 
-    def _sampled(self, item: Item) -> Steps:
+    def _sampled(self, item: Item, messages: tuple[Message, ...]) -> Steps:
         request = Generate(
-            messages=self._ask(item),
+            messages=messages,
             max_tokens=int(self.prompts.settings["max_tokens"]),
             sampling=Sampling(
                 temperature=self.temperature,
@@ -129,26 +173,4 @@ class DirectJudge(Judge):
             n=self.samples,
         )
         (reply,) = generated((yield [request]))
-        texts = [completion.text for completion in reply.completions]
-        parsed = [parse_score(text, self.scale) for text in texts]
-        scores = [score for score in parsed if score is not None]
-        evidence = {"texts": texts, "unparsed": len(parsed) - len(scores)}
-        if not scores:
-            cut = all(each.finish_reason == "length" for each in reply.completions)
-            status = Status.TRUNCATED if cut else Status.PARSE_FAILED
-            return judgment(item, status, evidence=evidence)
-        shares = tuple(scores.count(score) / len(scores) for score in self.scale.scores)
-        value = float(np.mean(scores))
-        return judgment(
-            item,
-            Status.OK,
-            value=value,
-            raw=value,
-            distribution=(shares,),
-            coverage=len(scores) / len(texts),
-            evidence=evidence,
-        )
-
-    def _ask(self, item: Item) -> tuple[Message, ...]:
-        data = {"source": item.source.text, "response": item.response}
-        return self.prompts.render("score", data, criterion=item.criterion, scale=self.scale)
+        return self.counted(item, reply.completions)
