@@ -50,11 +50,8 @@ def ablate(config: AblateConfig, bench: str) -> None:
         raise ConfigError("name a model: --model mine=model.gguf, or --model llama3=MODEL")
     tasks = [_limited(config, each) for each in plan_tasks(preset, bench, list(models))]
     benchmark, criteria = find_benchmark(bench), _criteria(config, preset, bench)
-    rows = select(
-        cast("Sequence[RatedResponse]", read_benchmark(benchmark)),
-        limit_sources=config.limit_sources,
-        seed=config.seed,
-    )
+    everything = cast("Sequence[RatedResponse]", read_benchmark(benchmark))
+    rows = select(everything, limit_sources=config.limit_sources, seed=config.seed)
     console = Console(stderr=True)
     results: dict[int, AblationResult] = {}
     order = sorted(range(len(tasks)), key=lambda i: (tasks[i].model, tasks[i].ladder_model))
@@ -66,7 +63,9 @@ def ablate(config: AblateConfig, bench: str) -> None:
             row = f"row {done} of {len(tasks)}: {tasks[i].label}, {tasks[i].model}"
             print_lines(console, [row])
             engine = engines.load(tasks[i].model, tasks[i].ladder_model)
-            results[i] = _run(config, tasks[i], benchmark, criteria, rows, engine, store, stop)
+            results[i] = _run(
+                config, tasks[i], benchmark, criteria, everything, engine, store, stop
+            )
     shown = without_idle([results[i] for i in range(len(tasks))])
     print(ablation_report(preset, bench, criteria, shown, config.format))
     lines = [f"{preset.title}: {preset.source}", *filter(None, [preset.note])]
@@ -139,14 +138,15 @@ def _run(
     from adjudge.experiments.bench import bench_gold, judged_scores, rate_scores, select
     from adjudge.experiments.lists import by_response, items_for
     from adjudge.runs.plan import run_cost
+    from adjudge.runs.start import fitted
     from adjudge.runs.truncate import truncate_sources
 
-    if task.sources:
-        rows = select(rows, limit_sources=task.sources, seed=config.seed)
+    limit = task.sources or config.limit_sources
+    rows = select(rows, limit_sources=limit, seed=config.seed)
     trials: list[list[BenchRow]] = []
     first: dict[str, Any] = {}
     for trial in range(task.row.trials):
-        method = _method(config, task.row, benchmark.task, trial).fitted(engine.capabilities)
+        method = fitted(_method(config, task.row, benchmark.task, trial), engine)
         if lacking := method.needs - engine.capabilities:
             why_not = f"{task.model} does not serve {', '.join(sorted(lacking))}"
             return AblationResult(task._replace(why_not=why_not))

@@ -18,6 +18,7 @@ from adjudge.cli import (
     correlate,
     ladder,
     panel,
+    prompt_search,
     runs,
     score,
 )
@@ -51,6 +52,7 @@ panel.register(app)
 bench.register(app)
 ablate.register(app)
 consistency.register(app)
+prompt_search.register(app)
 catalogue.register(app)
 benchmarks.register(app)
 

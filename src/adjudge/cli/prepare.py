@@ -33,15 +33,18 @@ def load_method(config: JudgeConfig, task: str, *, pairs: bool = False) -> Judge
 
 def load_engine(config: JudgeConfig | LadderConfig | CheckConfig) -> Engine:
     """Return the engine of a configuration; with a model for ladders, both as one."""
-    from adjudge import api
+    from adjudge import api, registry
 
     if isinstance(config, LadderConfig):
         return api.load_engine(config.model)
     if config.ladder_model and isinstance(config, JudgeConfig):
         if config.ladders:
             raise ConfigError("--ladder-model writes ladders, --ladders has them: give one")
-        if config.judge != "ladder":
-            raise ConfigError(f"the judge {config.judge!r} uses no ladders: drop --ladder-model")
+        if not registry.judges.load(config.judge).has_writer:
+            raise ConfigError(
+                f"the judge {config.judge!r} writes nothing that another model could write for it: "
+                "drop --ladder-model"
+            )
     return api.load_engine(config.model, ladder_model=config.ladder_model or None)
 
 

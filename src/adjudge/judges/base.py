@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -32,6 +32,22 @@ Steps = Work[Judgment]
 Takes = Literal["response", "pair", "list"]
 
 
+class NoPrompts:
+    """Stands for the prompts of a judge that shows none."""
+
+    def __init__(self) -> None:
+        self.id = self.reference = "none"
+        self.settings: dict[str, Any] = {}
+
+    def render(self, name: str, data: Mapping[str, str], /, **fields: object) -> NoReturn:
+        """Raise ConfigError: there is nothing to render."""
+        del data, fields
+        raise ConfigError(f"this judge has no prompts, so none called {name!r} either")
+
+
+NO_PROMPTS = NoPrompts()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Judge(ABC):
     """A scoring method; its fields are its prompts and its options.
@@ -49,15 +65,21 @@ class Judge(ABC):
     differs: ClassVar[str] = ""
     #: Calls of the model for an item, in words.
     calls: ClassVar[str] = "1"
+    #: Whether another engine may write for it: what is written serves many items.
+    has_writer: ClassVar[bool] = False
     #: What its items hold.
     takes: ClassVar[Takes] = "response"
     #: Fields that are no options.
     not_options: ClassVar[tuple[str, ...]] = ("prompts", "seed")
+    #: Whether it shows the model prompts of its own.
+    has_prompts: ClassVar[bool] = True
 
     prompts: Prompts
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.prompts is NO_PROMPTS:
+            return
         limit = self.prompts.settings.get("max_tokens")
         if not (isinstance(limit, int) and limit > 0):
             raise ConfigError(
@@ -70,9 +92,12 @@ class Judge(ABC):
     def needs(self) -> frozenset[Capability]:
         """What the engine must serve for this judge as configured."""
 
-    def fitted(self, capabilities: frozenset[Capability]) -> Self:
-        """Return this judge with what is left to the engine decided by what that serves."""
-        del capabilities
+    def fitted(self, capabilities: frozenset[Capability], model: str = "") -> Self:
+        """Return this judge with what is left to the engine decided by what that serves.
+
+        `model` is what the engine calls the model that it runs.
+        """
+        del capabilities, model
         return self
 
     def prepared(self, items: Sequence[Item]) -> Work[Self]:
@@ -140,6 +165,12 @@ def check_range(name: str, value: float, low: float, high: float) -> None:
 def derived_seed(*parts: object) -> int:
     """Return a seed in [0, 2**32) that depends on every part."""
     return int(content_hash([str(part) for part in parts])[:8], 16)
+
+
+def different_texts(item: Item, seed: int) -> tuple[str, ...]:
+    """Return the different responses that are not empty, in an order that the seed decides."""
+    texts = {response.strip() for response in item.responses} - {""}
+    return tuple(sorted(texts, key=lambda text: (derived_seed(seed, item.source.hash, text), text)))
 
 
 def judgment(item: Item, status: Status, **fields: Any) -> Judgment:

@@ -12,7 +12,15 @@ import numpy as np
 
 from adjudge.errors import ConfigError
 from adjudge.exchange import Capability, Message
-from adjudge.judges.base import Steps, Work, check_range, derived_seed, judgment, together
+from adjudge.judges.base import (
+    Steps,
+    Work,
+    check_range,
+    derived_seed,
+    different_texts,
+    judgment,
+    together,
+)
 from adjudge.judges.feedback import FeedbackJudge, mean_coverage, run_evidence, usual_failure
 from adjudge.judges.relative import PrometheusRelativeJudge
 from adjudge.prompts.verdict import Verdict, read_ranking
@@ -105,9 +113,10 @@ class ListwiseJudge(FeedbackJudge):
         """See `Judge.needs`."""
         return super().needs if self.method == "one_call" else self.compare.needs
 
-    def fitted(self, capabilities: frozenset[Capability]) -> Self:
+    def fitted(self, capabilities: frozenset[Capability], model: str = "") -> Self:
         """See `Judge.fitted`."""
-        return replace(super().fitted(capabilities), compare=self.compare.fitted(capabilities))
+        compare = self.compare.fitted(capabilities, model)
+        return replace(super().fitted(capabilities, model), compare=compare)
 
     @property
     def has_labels(self) -> bool:
@@ -172,8 +181,7 @@ class ListwiseJudge(FeedbackJudge):
         for number, response in enumerate(item.responses, start=1):
             if text := response.strip():
                 numbers.setdefault(text, []).append(number)
-        drawn = sorted((derived_seed(self.seed, item.source.hash, text), text) for text in numbers)
-        return {text: numbers[text] for _, text in drawn}
+        return {text: numbers[text] for text in different_texts(item, self.seed)}
 
     def _in_one_call(self, item: Item, texts: Texts) -> Work[Found]:
         """Ask for an order of all texts, `runs` times."""

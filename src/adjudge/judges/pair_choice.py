@@ -53,7 +53,10 @@ def read_choice(reply: LabelScores, *, published: bool = False) -> Choice | None
 
 
 def both_orders(shown: Choice, swapped: Choice) -> Choice:
-    """Return the probabilities averaged over both orders, which takes away the bias for a place."""
+    """Return the probabilities averaged over both orders, which takes away the bias for a place.
+
+    As in PairS, what neither letter got in the two orders is added up, not averaged.
+    """
     first = (shown.first + swapped.second) / 2
     second = (shown.second + swapped.first) / 2
     rest = max(0.0, 2 - shown.first - shown.second - swapped.first - swapped.second)

@@ -147,6 +147,29 @@ class CheckConfig(ModelConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PromptSearchConfig(CommonConfig):
+    """How to search for an instruction that favours no place of a pair."""
+
+    task: str = _task()
+    model: str = field(
+        default="smollm2-135m",
+        metadata={"help": "Known name, path to a .gguf, or hf:owner/repo/file.gguf"},
+    )
+    ladder_model: str = field(
+        default="",
+        metadata={"help": "Another model to write the paraphrases; --model then compares"},
+    )
+    limit: int = field(default=0, metadata={"help": "Take the first N rows only; 0: all"})
+    out: str = field(
+        default="", metadata={"help": "Folder to write prompts to, for --prompts of other commands"}
+    )
+    log: str = field(
+        default="",
+        metadata={"help": "File with every instruction that was tried: .jsonl, .csv or .parquet"},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class AblateConfig(CommonConfig):
     """How to run the rows of a paper's table again; options go to the rows whose judge has them."""
 
@@ -161,7 +184,7 @@ class AblateConfig(CommonConfig):
     limit_sources: int = _limit_sources()
     limit_row: tuple[str, ...] = field(
         default=(),
-        metadata={"help": "JUDGE=N: rows of that judge take N of these sources; may be repeated"},
+        metadata={"help": "JUDGE=N: rows of that judge take N sources instead; may be repeated"},
     )
     format: str = _format()
 

@@ -102,8 +102,8 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
     The judges are driven with the store's replies and, where there are none, with stand-ins:
     texts as long as allowed, labels of equal probability.
     """
-    items, judge = yield from _made_ready(judge, items, engine, store)
     seen: set[str] = set()
+    items, judge = yield from _made_ready(judge, items, engine, store, seen)
     written: dict[str, Reply | None] = {}  # what the store says of texts that items share
     for item in items:
         if len(written) > MOST_WRITTEN:
@@ -135,13 +135,14 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
 
 
 def _made_ready(
-    judge: Judge, items: Iterable[Item], engine: Engine, store: Store
+    judge: Judge, items: Iterable[Item], engine: Engine, store: Store, seen: set[str]
 ) -> Generator[Planned, None, tuple[Iterable[Item], Judge]]:
     """Yield what a judge asks for before the first item; return the items and that judge."""
     if type(judge).prepared is Judge.prepared:
         return items, judge
     listed = list(items)
     steps, replies = judge.prepared(listed), None
+    rests_on_guess = guessed = False
     while True:
         try:
             requests = steps.send(replies)  # type: ignore[arg-type]
@@ -152,9 +153,13 @@ def _made_ready(
             known: dict[str, Reply] = {}
             for unit in units(request):
                 reply = _stored(store, engine, unit)
+                guessed = guessed or (reply is None and isinstance(unit, Generate))
                 known[unit.id] = _stand_in(unit, judge, listed[0]) if reply is None else reply
-                yield Planned(unit, stored=reply is not None, estimated=False, item_id=listed[0].id)
+                if unit.id not in seen:
+                    seen.add(unit.id)
+                    yield Planned(unit, reply is not None, rests_on_guess, listed[0].id)
             replies.append(collect(request, known))
+        rests_on_guess = guessed
 
 
 def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> Plan:

@@ -117,6 +117,11 @@ class Runner:
         self._finished: deque[tuple[int, Judgment]] = deque()
         self.counters = Counters()
 
+    @property
+    def judge(self) -> Judge:
+        """The judge; once a run has begun, as it is after looking through the items."""
+        return self._judge
+
     def run(self, items: Iterable[Item], *, known: Sequence[Item] = ()) -> Iterator[Event]:
         """Yield what happens, until every item has a judgment or the run is stopped.
 

@@ -1,0 +1,195 @@
+"""Rankings of a list by sorting it with uncertain comparisons (PairS)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from adjudge.exchange import Capability, LabelScores, ScoreLabels
+from adjudge.judges.base import (
+    Judge,
+    Steps,
+    Work,
+    check_range,
+    different_texts,
+    judgment,
+    label_scores,
+)
+from adjudge.judges.pair_choice import Choice, both_orders, choice_labels, read_choice
+from adjudge.judges.sorting import Compare, anchored_sort, beam_merge, greedy_merge
+from adjudge.schema import Item, Status
+from adjudge.stats import ranking
+
+
+class _Compared(NamedTuple):
+    """Two texts (from 0), the first of which was shown as A, and what was said of them."""
+
+    pair: ranking.Pair
+    choice: Choice | None
+    replies: Sequence[LabelScores]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsJudge(Judge):
+    """Ranks a list by a merge sort whose comparisons have probabilities.
+
+    The model is shown two responses, A and B, and the probabilities of these letters say which is
+    better (PairS, Liu et al. 2024). ``greedy`` follows the likelier letter of each comparison;
+    ``beam`` looks for the order of two sorted halves that has the highest mean log-likelihood,
+    and asks about every pair which that search may need. Comparisons that do not wait for each
+    other are asked together.
+
+    Where a response stands in the item decides nothing: what the sort begins with is drawn from
+    the seed and the texts. Equal texts are judged once and tied, empty ones come last; there are
+    no other ties. Where letters have too little probability there is no ranking. A list has ranks
+    and no value.
+
+    Parameters
+    ----------
+    method
+        ``beam`` or ``greedy``.
+    beam_size
+        Orders that the search keeps, of ``beam``.
+    gap
+        Of ``beam``: both outcomes of a comparison are followed up unless one has a probability
+        above 0.5 + `gap`.
+    calibrate
+        Ask in both orders, and take the mean: a bias for a place falls out.
+    anchors
+        In a longer list sort so many first, and place the others among them: about log2 of the
+        anchors comparisons for each, then a sort between neighbours. 0: never.
+    published
+        Read the letters as the code of PairS does: the likelier variant of each (with or without
+        a blank before it) instead of their sum, and a letter C, which is not offered, counts as
+        undecided.
+    min_coverage
+        With less probability on the letters than this, in either order, nothing was said.
+    """
+
+    name: ClassVar[str] = "pairs"
+    url: ClassVar[str] = "https://arxiv.org/abs/2403.16950"
+    differs: ClassVar[str] = (
+        "letters are read where the reply begins, and their variants summed (published: the "
+        "likeliest); with anchors the others are placed all at once, not one by one"
+    )
+    calls: ClassVar[str] = (
+        "1 a comparison, 2 with calibrate; for n responses n log2 n comparisons at most (greedy), "
+        "n (n - 1) / 2 at most (beam)"
+    )
+    takes = "list"
+
+    method: Literal["beam", "greedy"] = "beam"
+    beam_size: int = 1000
+    gap: float = 0.1
+    calibrate: bool = True
+    anchors: int = 0
+    published: bool = False
+    min_coverage: float = 1e-4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("beam_size", self.beam_size, 1, 1_000_000)
+        check_range("gap", self.gap, 0, 0.5)
+        check_range("anchors", self.anchors, 0, 1_000_000)
+        check_range("min_coverage", self.min_coverage, 0, 1)
+
+    @property
+    def needs(self) -> frozenset[Capability]:
+        """See `Judge.needs`."""
+        return frozenset({Capability.SCORE_LABELS})
+
+    def judge(self, item: Item) -> Steps:
+        """Rank the responses of a list."""
+        texts = different_texts(item, self.seed)
+        if not texts:
+            return judgment(item, Status.EMPTY_RESPONSE)
+        made: list[_Compared] = []
+
+        def compare(i: int, j: int) -> Work[tuple[float, float]]:
+            each = yield from self._compared(item, texts, (i, j))
+            made.append(each)
+            # Without a choice the sort has failed. It goes on as after a tie, so that all such
+            # pairs are counted.
+            return each.choice[:2] if each.choice else (0.5, 0.5)
+
+        order = yield from self._sorted(len(texts), compare)
+        given = [response.strip() for response in item.responses]
+        numbers = [given.index(text) + 1 for text in texts]
+        evidence = {"method": self.method, **_of_comparisons(made, numbers)}
+        if empty := [number for number, text in enumerate(given, start=1) if not text]:
+            evidence["empty_responses"] = empty
+        fields: dict[str, Any] = {}
+        if made:
+            fields["coverage"] = fmean(each.coverage for one in made for each in one.replies)
+            fields["distribution"] = tuple(each.choice[:2] for each in made if each.choice)
+        if evidence["unjudged"]:
+            return judgment(item, Status.NO_LABEL_MASS, evidence=evidence, **fields)
+        places = {texts[candidate]: place for place, candidate in enumerate(order)}
+        ranks = ranking.ranks([places.get(text, -1) for text in given])
+        evidence["ranking"] = (np.argsort(ranks, kind="stable") + 1).tolist()
+        return judgment(item, Status.OK, ranks=tuple(ranks.tolist()), evidence=evidence, **fields)
+
+    def _sorted(self, n: int, compare: Compare) -> Work[list[int]]:
+        """Sort so many candidates, the worst first."""
+        if self.method == "greedy":
+            merge = partial(greedy_merge, compare=compare)
+        else:
+            merge = partial(beam_merge, compare=compare, beam_size=self.beam_size, gap=self.gap)
+        return (yield from anchored_sort(range(n), self.anchors or n, merge, compare))
+
+    def _compared(self, item: Item, texts: Sequence[str], pair: ranking.Pair) -> Work[_Compared]:
+        """Compare two texts, in one order or in both."""
+        orders = (pair, pair[::-1]) if self.calibrate else (pair,)
+        labels = choice_labels(published=self.published)
+        requests = []
+        for i, j in orders:
+            data = {"source": item.source.text, "first": texts[i], "second": texts[j]}
+            messages = self.prompts.render("compare", data, criterion=item.criterion)
+            requests.append(ScoreLabels(messages=messages, labels=labels))
+        replies = label_scores((yield requests))
+        choices = [
+            read_choice(reply, published=self.published)
+            for reply in replies
+            if reply.coverage >= self.min_coverage
+        ]
+        read = [each for each in choices if each is not None]
+        if len(read) < len(orders):
+            return _Compared(pair, None, replies)
+        return _Compared(pair, both_orders(*read) if self.calibrate else read[0], replies)
+
+
+def _of_comparisons(made: Sequence[_Compared], numbers: Sequence[int]) -> dict[str, Any]:
+    """Return the evidence of comparisons; `numbers` are the responses (from 1) of the texts."""
+    pairs = [[numbers[i] for i in each.pair] for each in made]
+    failed = [(pair, each) for pair, each in zip(pairs, made, strict=True) if not each.choice]
+    evidence: dict[str, Any] = {
+        "comparisons": len(made),
+        "unjudged": len(failed),
+        "pairs": [
+            {"pair": pair, **_probabilities(each.choice)}
+            for pair, each in zip(pairs, made, strict=True)
+        ],
+        "exact": all(reply.exact for each in made for reply in each.replies),
+    }
+    if failed:
+        (a, b), first = failed[0]
+        least = min(first.replies, key=lambda reply: reply.coverage)
+        likely = ", ".join(f"{token!r} ({math.exp(p):.0%})" for token, p in least.top_tokens)
+        evidence["top_tokens"] = [list(least.top_tokens)]
+        evidence["error"] = (
+            f"no choice between A and B in {len(failed)} of {len(made)} comparisons, such as that "
+            f"of the responses {a} and {b}: the model would rather say {likely or 'something else'}"
+        )
+    return evidence
+
+
+def _probabilities(choice: Choice | None) -> Mapping[str, float | None]:
+    """Return the probabilities that the first and that the second of a pair is better."""
+    first, second = choice[:2] if choice else (None, None)
+    return {"first": first, "second": second}
