@@ -12,6 +12,7 @@ INSTALL := $(PIP) install --quiet --only-binary :all: -c constraints.txt
 STAMPS := .venv/stamps
 CHECK_PYTHON := "import sys; sys.exit('make: needs Python 3.11 or newer, as in: make PYTHON=python3.12 demo' if sys.version_info < (3, 11) else 0)"
 EMBEDDED := smollm2-135m
+ENCODER := all-minilm-l6-v2
 MODEL ?= $(EMBEDDED)
 SMALL ?= summeval=10:coherence,consistency,fluency,relevance \
     topicalchat=10:naturalness,engagingness,overall hanna=6:coherence,surprise,complexity
@@ -34,6 +35,7 @@ test: $(STAMPS)/test
 
 test-all: $(STAMPS)/test-all
 	@$(BIN)/adjudge models pull $(EMBEDDED)
+	@$(BIN)/adjudge models pull $(ENCODER)
 	$(BIN)/python -m pytest --no-missing-backends
 
 check: $(STAMPS)/check
@@ -42,7 +44,7 @@ check: $(STAMPS)/check
 	$(BIN)/mypy
 
 bench-small: $(STAMPS)/demo
-	@case "$(MODEL)" in *.gguf*) ;; *) $(BIN)/adjudge models pull "$(MODEL)";; esac
+	@case "$(MODEL)" in *.gguf*|hf:*) ;; *) $(BIN)/adjudge models pull "$(MODEL)";; esac
 	@for each in $(SMALL); do \
 	    bench=$${each%%=*}; rest=$${each#*=}; n=$${rest%%:*}; names=$${rest#*:}; \
 	    for judge in direct ladder; do \
@@ -55,7 +57,7 @@ bench-small: $(STAMPS)/demo
 
 $(STAMPS)/demo: EXTRAS := llama
 $(STAMPS)/test: EXTRAS := llama,test
-$(STAMPS)/test-all: EXTRAS := all,test
+$(STAMPS)/test-all: EXTRAS := all,compare,test
 $(STAMPS)/check: EXTRAS := test,check
 
 $(STAMPS)/%: pyproject.toml constraints.txt

@@ -14,11 +14,13 @@ from hypothesis import settings
 
 from adjudge.engines.models import cached_path
 from tests.tiny_gguf import write_tiny_model
+from tests.tiny_hf import write_tiny_bert, write_tiny_llama
 
 if TYPE_CHECKING:
+    from adjudge.engines.hf import HfEngine
     from adjudge.engines.llama import LlamaEngine
 
-MODEL = "smollm2-135m"
+MODEL, ENCODER = "smollm2-135m", "all-minilm-l6-v2"
 #: Begins the reason of every skip that an installation would prevent.
 MISSING = "not installed"
 settings.register_profile("tests", deadline=None, database=None, max_examples=60, derandomize=True)
@@ -98,6 +100,55 @@ def tiny(tiny_model: Path) -> Iterator[LlamaEngine]:
     engine = LlamaEngine(tiny_model, threads=1)
     yield engine
     engine.close()
+
+
+@pytest.fixture(scope="session")
+def transformers() -> None:
+    """Skip a test where transformers is not installed."""
+    for package in ("torch", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{MISSING}: {package}; pip install 'adjudge[hf]'")
+
+
+@pytest.fixture(scope="session")
+def tiny_hf_folder(transformers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random causal model of transformers, with a chat template."""
+    folder = tmp_path_factory.mktemp("hf") / "tiny-llama"
+    write_tiny_llama(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_hf(tiny_hf_folder: Path) -> HfEngine:
+    """An engine on that model, one thread."""
+    from adjudge.engines.hf import HfEngine
+
+    return HfEngine(tiny_hf_folder, device="cpu", threads=1)
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder_folder(transformers: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random encoder of transformers."""
+    folder = tmp_path_factory.mktemp("hf") / "tiny-bert"
+    write_tiny_bert(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tiny_encoder_folder: Path) -> HfEngine:
+    """An engine on that encoder, one thread."""
+    from adjudge.engines.hf import HfEngine
+
+    return HfEngine(tiny_encoder_folder, device="cpu", threads=1)
+
+
+@pytest.fixture(scope="session")
+def minilm_folder(transformers: None) -> Path:
+    """The folder of MiniLM."""
+    path = cached_path(ENCODER)
+    if not path.exists():
+        pytest.skip(f"{MISSING}: {ENCODER}; adjudge models pull {ENCODER}")
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,9 +15,10 @@ def register(app: typer.Typer) -> None:
     app.command("judges")(judges)
     app.command("criteria")(criteria)
     app.command("prompts")(prompts)
-    group = typer.Typer(no_args_is_help=True, help="List known models, and fetch them.")
+    group = typer.Typer(no_args_is_help=True, help="List, fetch and convert models.")
     group.command("list")(list_models)
     group.command("pull")(pull)
+    group.command("convert")(convert)
     app.add_typer(group, name="models")
 
 
@@ -66,15 +68,30 @@ def list_models() -> None:
     from adjudge.engines.models import KNOWN, cached_path
     from adjudge.reports.tables import table
 
-    made = table("model", "about", "file")
+    made = table("model", "engine", "about", "where")
     for name, model in KNOWN.items():
         path = cached_path(name)
-        made.add_row(name, model.about, str(path) if path.exists() else "not pulled")
+        where = str(path) if path.exists() else "not pulled"
+        made.add_row(name, model.engine, model.about, where)
     Console().print(made)
 
 
 def pull(name: Annotated[str, typer.Argument(help="A known model's name")]) -> None:
     """Fetch a known model into the cache; nothing is done if it is there."""
-    from adjudge.engines import models
+    from adjudge.engines import pull as fetch
 
-    print(f"{name}: {models.pull(name)}")
+    print(f"{name}: {fetch.pull(name)}")
+
+
+def convert(
+    reference: Annotated[str, typer.Argument(help="A known GGUF model, or a path to a .gguf file")],
+    folder: Annotated[Path, typer.Argument(help="Where to write the model; new or empty")],
+    dtype: Annotated[
+        str, typer.Option(help="What weights are kept as: float32, float16 or bfloat16")
+    ] = "float32",
+) -> None:
+    """Write a GGUF model as a folder of transformers, to be loaded as hf:FOLDER."""
+    from adjudge.engines.convert import write_folder
+
+    write_folder(reference, folder, dtype=dtype)
+    print(f"load it as hf:{folder}")

@@ -30,7 +30,7 @@ from adjudge.engines.base import (
     score_labels,
 )
 from adjudge.engines.llama_text import LlamaText
-from adjudge.engines.models import model_hash, resolve, shards
+from adjudge.engines.models import model_hash, resolve, shards, whole_number
 from adjudge.engines.prefix import prefix_plan
 from adjudge.errors import ConfigError, EngineError
 from adjudge.exchange import (
@@ -109,8 +109,8 @@ class LlamaEngine(Engine):
             path,
             name=name,
             adapter=options.get("adapter"),
-            context=_number(options, "ctx", reference, 256, 1 << 24) or DEFAULT_CONTEXT,
-            threads=_number(options, "threads", reference, 1, 1024),
+            context=whole_number(options, "ctx", reference, 256, 1 << 24) or DEFAULT_CONTEXT,
+            threads=whole_number(options, "threads", reference, 1, 1024),
         )
 
     @cached_property
@@ -359,17 +359,3 @@ def _usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _number(
-    options: Mapping[str, str], key: str, reference: str, low: int, high: int
-) -> int | None:
-    """Return an option as a whole number from low to high, None if it is not given."""
-    if key not in options:
-        return None
-    text = options[key]
-    if not (text.isdecimal() and len(text) < 12 and low <= int(text) <= high):
-        raise ConfigError(
-            f"{reference!r}: {key} must be a whole number from {low} to {high}, not {text!r}"
-        )
-    return int(text)

@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import socket
 from collections.abc import Sequence
-from functools import cached_property
 from threading import Lock
 from typing import Any, cast
 
-from adjudge.engines.base import Tokens, label_tokens
-from adjudge.errors import ConfigError, EngineError
+from adjudge.engines.base import Tokens
+from adjudge.engines.chat import TEMPLATE_FIELDS, ChatText
+from adjudge.errors import EngineError
 from adjudge.exchange import Message
-from adjudge.schema import content_hash
-
-#: What may be chat markup or a special token: <|im_end|>, </s>, [/INST], <<SYS>>.
-_MARKUP = re.compile(r"<<?[^<>\n]{1,60}>|\[[^\[\]\n]{1,60}\]")
-#: How many of the last characters of a begun reply can move the tokens of what follows.
-ENOUGH = 16
 
 
-class LlamaText:
+class LlamaText(ChatText):
     """The chat template and the tokenizer of a model that llama.cpp has loaded.
 
     Parameters
@@ -38,9 +31,8 @@ class LlamaText:
     """
 
     def __init__(self, address: str, name: str) -> None:
-        self._http, self._name = _Http(address), name
-        self._label_cache: dict[tuple[str, str], Tokens] = {}
-        self._markup_cache: dict[str, str] = {}
+        super().__init__(name)
+        self._http = _Http(address)
 
     def properties(self) -> dict[str, Any]:
         """Return what the server says of the model."""
@@ -50,115 +42,18 @@ class LlamaText:
         """Close the line."""
         self._http.close()
 
-    def prompt(self, messages: Sequence[Message]) -> Tokens:
-        """Return the token ids of a chat prompt, up to and with the assistant header.
-
-        A last message of the assistant is a reply that has begun: it stands after the header,
-        and nothing closes it. Text inside a message that spells chat markup or a special token
-        stays text: its first character is exchanged.
-        """
-        safe = [Message(role=each.role, content=self._safe(each.content)) for each in messages]
-        begun = safe.pop().content if safe[-1].role == "assistant" else ""
-        text = self._render(safe) + (self._header[1] + begun if begun else "")
-        return self.tokenize(text, special=True, begin=True)
-
-    def label(self, label: str, messages: Sequence[Message]) -> Tokens:
-        """Return the token ids of a label where it goes on after these messages."""
-        last = messages[-1]
-        begun = self._safe(last.content)[-ENOUGH:] if last.role == "assistant" else ""
-        key = label, begun
-        if key not in self._label_cache:
-            header, separator = (begun, "") if begun else self._header
-            self._label_cache[key] = label_tokens(
-                lambda text: self.tokenize(text, special=True), header, label, separator=separator
-            )
-        return self._label_cache[key]
-
     def tokenize(self, text: str, *, special: bool = False, begin: bool = False) -> Tokens:
-        """Return the token ids of a text.
-
-        Parameters
-        ----------
-        text
-            The text.
-        special
-            Whether what spells a special token is one.
-        begin
-            Whether to add what the model wants at the beginning.
-        """
+        """See `ChatText.tokenize`."""
         body = {"content": text, "parse_special": special, "add_special": begin}
         return tuple(self._http.post("/tokenize", body)["tokens"])
 
     def _render(self, messages: Sequence[Message]) -> str:
-        """Return the chat prompt as the model's own template writes it.
-
-        The date is a fixed one, or prompts would change by the day; models that can think
-        before they reply are told not to.
-        """
+        """See `ChatText._render`."""
         body = {
             "messages": [{"role": each.role, "content": each.content} for each in messages],
-            "chat_template_kwargs": {
-                "date_string": "26 Jul 2024",
-                "datetime": "Jul 26 2024",
-                "enable_thinking": False,
-            },
+            "chat_template_kwargs": TEMPLATE_FIELDS,
         }
         return str(self._http.post("/apply-template", body)["prompt"])
-
-    @cached_property
-    def markup(self) -> tuple[str, ...]:
-        """What the chat template puts around a question, a reply and the next question.
-
-        The second part stands between a question and its reply.
-        """
-        marks = [f"text-{i}-{content_hash(i)}" for i in range(3)]
-        roles = ("user", "assistant", "user")
-        rest = self._render(
-            [Message(role=role, content=mark) for role, mark in zip(roles, marks, strict=True)]  # type: ignore[arg-type]
-        )
-        parts = []
-        for mark in marks:
-            before, found, rest = rest.partition(mark)
-            if not found:
-                raise ConfigError(
-                    f"the chat template of {self._name} does not write messages as they are; "
-                    "this model cannot be used"
-                )
-            parts.append(before)
-        return (*parts, rest)
-
-    @cached_property
-    def _header(self) -> tuple[str, str]:
-        """How a prompt ends, and what the template puts between that and a reply."""
-        mark = f"text-{content_hash(0)}"
-        header = self._render([Message(role="user", content=mark)]).partition(mark)[2]
-        if re.search(r"<think[^<]*\Z", header):
-            raise ConfigError(
-                f"the chat template of {self._name} makes it think before it replies, so that "
-                "no label can come first; use a model that replies at once"
-            )
-        begins = self.markup[1].startswith(header)
-        return header, self.markup[1][len(header) :] if begins else ""
-
-    def _safe(self, text: str) -> str:
-        """Return a text in which nothing is read as chat markup or a special token."""
-        safe = _MARKUP.sub(lambda found: self._safe_markup(found[0]), text)
-        if self.tokenize(safe) != self.tokenize(safe, special=True):
-            safe = safe.replace("<", "\u2039").replace("[", "\u2045")
-        if self.tokenize(safe) != self.tokenize(safe, special=True):
-            raise ConfigError(
-                f"a text spells special tokens of {self._name} in a way that cannot be "
-                f"neutralised: {text[:80]!r}; remove them"
-            )
-        return safe
-
-    def _safe_markup(self, piece: str) -> str:
-        if piece not in self._markup_cache:
-            spelled = any(piece in part for part in self.markup)
-            special = self.tokenize(piece) != self.tokenize(piece, special=True)
-            exchanged = ("\u2039" if piece[0] == "<" else "\u2045") + piece[1:]
-            self._markup_cache[piece] = exchanged if spelled or special else piece
-        return self._markup_cache[piece]
 
 
 class _Http:

