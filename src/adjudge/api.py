@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from adjudge import registry
 from adjudge.criteria.named import load_criterion
 from adjudge.engines.base import Engine
+from adjudge.engines.models import engine_of
 from adjudge.engines.routed import RoutedEngine
 from adjudge.errors import ConfigError
 from adjudge.formats.ladders import read_ladders
@@ -202,10 +203,11 @@ class BoundJudge:
 
 
 def load_engine(reference: str, *, ladder_model: str | None = None) -> Engine:
-    """Return the engine for ``engine:model``; without an engine's name, the embedded one.
+    """Return the engine for ``engine:model``; without an engine's name, the model's own.
 
     Examples of references: ``smollm2-135m``, ``llama:path/to/model.gguf#threads=4``,
-    ``hf:owner/repo/file.gguf``, ``replay:replies.jsonl``.
+    ``hf:owner/repo``, ``hf:path/to/folder#dtype=bfloat16``, ``hf:owner/repo/file.gguf`` (which
+    llama.cpp runs), ``replay:replies.jsonl``.
 
     Parameters
     ----------
@@ -227,8 +229,10 @@ def load_engine(reference: str, *, ladder_model: str | None = None) -> Engine:
             writer.close()
             raise
     name, colon, rest = reference.partition(":")
-    if not colon or name == "hf" or "/" in name or "." in name or len(name) == 1:
+    if name == "hf" and rest.partition("#")[0].endswith(".gguf"):
         name, rest = "llama", reference
+    elif not colon or "#" in name or "/" in name or "." in name or len(name) == 1:
+        name, rest = engine_of(reference), reference
     loaded: Engine = registry.engines.load(name).from_reference(rest)
     return loaded
 
@@ -333,9 +337,11 @@ def judge_method(
         alone = theirs - field_names(kind)
         options = {key: value for key, value in options.items() if key not in alone}
     given = checked_fields(kind, options, what=f"option of {name}", but=kind.not_options)
-    method: Judge = kind(
-        prompts=load_prompts(kind.name, task, folder=own), seed=seed, **more, **given
-    )
+    if kind.has_prompts:
+        more["prompts"] = load_prompts(kind.name, task, folder=own)
+    elif prompts is not None:
+        raise ConfigError(f"the judge {name!r} shows no prompts: leave out {str(prompts)!r}")
+    method: Judge = kind(seed=seed, **more, **given)
     return method
 
 

@@ -75,6 +75,11 @@ judges = Registry(
     {
         "ladder": "adjudge.judges.ladder:LadderJudge",
         "direct": "adjudge.judges.direct:DirectJudge",
+        "geval": "adjudge.judges.geval:GEvalJudge",
+        "gptscore": "adjudge.judges.gptscore:GPTScoreJudge",
+        "bertscore": "adjudge.judges.bertscore:BERTScoreJudge",
+        "pairs": "adjudge.judges.pairs:PairsJudge",
+        "zepo": "adjudge.judges.zepo:ZepoJudge",
         "prometheus-absolute": "adjudge.judges.absolute:PrometheusAbsoluteJudge",
         "prometheus-relative": "adjudge.judges.relative:PrometheusRelativeJudge",
         "listwise": "adjudge.judges.listwise:ListwiseJudge",
@@ -86,6 +91,7 @@ engines = Registry(
     "engine",
     {
         "llama": "adjudge.engines.llama:LlamaEngine",
+        "hf": "adjudge.engines.hf:HfEngine",
         "replay": "adjudge.engines.replay:ReplayEngine",
     },
 )

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -94,3 +95,35 @@ def test_what_cannot_be_done_is_said(run: Run, arguments: list[str], message: st
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_rows_of_one_judge_can_be_limited_and_say_so(
+    run: Run, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = (
+        AblationRow(label="Direct", judge="direct"),
+        AblationRow(label="PairS", judge="pairs", options={"method": "greedy"}),
+        AblationRow(label="Of an encoder", judge="bertscore", only="encoder"),
+        AblationRow(label="GPTScore", judge="gptscore"),
+    )
+    monkeypatch.setattr(
+        "adjudge.experiments.ablate.load_preset", lambda name: replace(PRESET, rows=rows)
+    )
+    flags = ["--model", f"mine={tiny_model}#threads=1", "--option", "calibrate=false"]
+    flags += ["--option", "min_coverage=0", "--limit-row", "pairs=1", "--format", "csv"]
+    code, out, err = run("ours", *flags)
+    assert code == 0, err
+    found = {row["row"]: row for row in csv.DictReader(io.StringIO(out))}
+    assert found["Direct, min_coverage=0"]["kept/total"] == "4/4"
+    (label,) = [name for name in found if name.startswith("PairS")]
+    assert label == "PairS, calibrate=false, min_coverage=0, 1 source"
+    assert found[label]["kept/total"] == "2/2"
+    # 4 responses: 4 or 5 comparisons by each of two criteria, for 8 responses and criteria.
+    assert 8 / 8 <= float(found[label]["calls"]) <= 10 / 8
+    average = float(found[label]["average"])
+    assert float(found[label]["average_low"]) <= average <= float(found[label]["average_high"])
+    assert found["Of an encoder"]["model"] == "not run: needs the model encoder"
+    assert found["GPTScore"]["model"] == "not run: mine does not serve score_text"
+    code, out, err = run("ours", *flags, "--limit-row", "direct=0")
+    assert (code, out) == (2, "")
+    assert "--limit-row direct=0: a limit is a whole number from 1" in err

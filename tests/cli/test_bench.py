@@ -524,3 +524,31 @@ def test_cut_sources_are_counted_and_signed(run: Run, tiny_model: Path) -> None:
     assert "6 sources were cut to 4 tokens" in out
     assert "|truncate_source:4|" in out.splitlines()[-1]
     assert "truncate_source" not in run("run", "ours", *flags[:-2])[1]
+
+
+def test_a_judge_of_lists_ranks_the_responses_to_each_source(run: Run, tiny_model: Path) -> None:
+    flags = ["--judge", "pairs", "--model", f"{tiny_model}#threads=1", "--out", "scores.jsonl"]
+    flags += ["--option", "min_coverage=0", "--option", "method=greedy", "--format", "json"]
+    code, out, err = run("run", "ours", *flags)
+    assert code == 0, err
+    written = [json.loads(line) for line in Path("scores.jsonl").read_text().splitlines()]
+    assert len(written) == N_SOURCES * N_SYSTEMS * len(NAMES)
+    for j in range(N_SOURCES):
+        for name in NAMES:
+            mine = [r for r in written if r["source_id"] == f"s{j}" and r["criterion"] == name]
+            assert {row["system"] for row in mine} == {f"m{i}" for i in range(N_SYSTEMS)}
+            # No ties: the shares of three others that are beaten.
+            assert sorted(row["score"] for row in mine) == pytest.approx([0, 1 / 3, 2 / 3, 1])
+            assert sorted(row["raw"] for row in mine) == [1, 2, 3, 4]
+    for k, name in enumerate(NAMES):
+        rows = {row["id"]: row["score"] for row in written if row["criterion"] == name}
+        expected = [
+            stats.spearmanr([rows[f"{j}/{i}"] for i in range(N_SYSTEMS)], GOLD[k, :, j]).statistic
+            for j in range(N_SOURCES)
+            if np.ptp(GOLD[k, :, j])
+        ]
+        (found,) = [row for row in json.loads(out) if row["criterion"] == name]
+        assert found["spearman"] == pytest.approx(np.mean(expected))
+    code, _, err = run("run", "pairs", *flags[:4], "--criterion", "coherence")
+    assert code == 2
+    assert "'pairs' ranks lists, and this benchmark holds pairs" in err

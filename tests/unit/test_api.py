@@ -117,7 +117,7 @@ def test_a_judge_without_a_criterion_judges_rows_with_rubrics_alone() -> None:
 
 def test_an_engine_that_cannot_serve_the_judge_is_refused_with_those_that_can() -> None:
     engine = ScriptedEngine(answer, capabilities=frozenset({Capability.GENERATE}))
-    with pytest.raises(adjudge.ConfigError, match=r"needs score_labels, .* that do: llama"):
+    with pytest.raises(adjudge.ConfigError, match=r"needs score_labels, .* that do: hf, llama"):
         adjudge.judge("ladder", criterion="coherence", task="story", engine=engine)
     judge = adjudge.judge(
         "direct", criterion="coherence", task="story", engine=engine, mode="sampled"

@@ -181,7 +181,7 @@ def _limited(config: AblateConfig, task: Task) -> Task:
         if task.row.options.get(name) != value
     }
     said = [f"{name}={value}" for name, value in own.items()]
-    said += [f"{n_sources} sources"] if n_sources else []
+    said += [f"{n_sources} source{'s' * (n_sources > 1)}"] if n_sources else []
     return task._replace(label=", ".join([task.label, *said]), sources=n_sources)
 
 

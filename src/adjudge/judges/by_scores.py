@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from adjudge.errors import ConfigError
 from adjudge.exchange import Capability, Generate
-from adjudge.judges.base import Judge, Steps, check_range, judgment, together
+from adjudge.judges.base import Judge, Steps, Work, check_range, judgment, together
 from adjudge.schema import Item, Judgment, Status
 
 
@@ -54,9 +54,13 @@ class PairsByScores(Judge):
         """The scorer's, and how a pair is decided."""
         return {**self.scorer.signature, "pairs": "by_scores", "tie_margin": f"{self.tie_margin:g}"}
 
-    def fitted(self, capabilities: frozenset[Capability]) -> Self:
+    def fitted(self, capabilities: frozenset[Capability], model: str = "") -> Self:
         """See `Judge.fitted`."""
-        return replace(self, scorer=self.scorer.fitted(capabilities))
+        return replace(self, scorer=self.scorer.fitted(capabilities, model))
+
+    def prepared(self, items: Sequence[Item]) -> Work[Self]:
+        """See `Judge.prepared`."""
+        return replace(self, scorer=(yield from self.scorer.prepared(items)))
 
     def stand_in(self, item: Item, request: Generate) -> str:
         """See `Judge.stand_in`."""
@@ -128,7 +132,7 @@ def _joined(scored: Sequence[Judgment]) -> dict[str, Any]:
         for name in ("texts", "written_statuses", "problems_of_verdicts", "top_tokens"):
             if name in each.evidence:
                 evidence[name] = [*evidence.get(name, []), *each.evidence[name]]
-        for name in ("resampled", "unparsed"):
+        for name in ("resampled", "unparsed", "cut_tokens"):
             if name in each.evidence:
                 evidence[name] = evidence.get(name, 0) + each.evidence[name]
         if "exact" in each.evidence:

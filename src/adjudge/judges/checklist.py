@@ -107,8 +107,9 @@ class ChecklistJudge(Judge):
         written = self.score_mode == "text"
         return frozenset({Capability.GENERATE if written else Capability.SCORE_LABELS})
 
-    def fitted(self, capabilities: frozenset[Capability]) -> Self:
+    def fitted(self, capabilities: frozenset[Capability], model: str = "") -> Self:
         """See `Judge.fitted`: this decides what ``auto`` is."""
+        del model
         if self.score_mode != "auto":
             return self
         able = Capability.SCORE_LABELS in capabilities

@@ -113,8 +113,9 @@ class FeedbackJudge(Judge):
         scores = {Capability.SCORE_LABELS} if self.score_mode == "logprobs" else set()
         return frozenset({Capability.GENERATE, *scores})
 
-    def fitted(self, capabilities: frozenset[Capability]) -> Self:
+    def fitted(self, capabilities: frozenset[Capability], model: str = "") -> Self:
         """See `Judge.fitted`: this decides what ``auto`` is."""
+        del model
         if self.score_mode != "auto":
             return self
         able = Capability.SCORE_LABELS in capabilities and self.has_labels

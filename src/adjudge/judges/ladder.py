@@ -126,6 +126,7 @@ class LadderJudge(Judge):
     """
 
     name: ClassVar[str] = "ladder"
+    has_writer = True
     url: ClassVar[str] = "https://arxiv.org/abs/2509.05440"
     differs: ClassVar[str] = (
         "Rungs are written by halving, which the paper's circular rule leaves open; the value is "

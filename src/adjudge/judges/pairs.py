@@ -75,8 +75,8 @@ class PairsJudge(Judge):
     name: ClassVar[str] = "pairs"
     url: ClassVar[str] = "https://arxiv.org/abs/2403.16950"
     differs: ClassVar[str] = (
-        "letters are read where the reply begins, and their variants summed (published: the "
-        "likeliest); with anchors the others are placed all at once, not one by one"
+        "Letters are read where the reply begins, and their variants summed (published: the "
+        "likeliest); with anchors the others are placed all at once, not one by one."
     )
     calls: ClassVar[str] = (
         "1 a comparison, 2 with calibrate; for n responses n log2 n comparisons at most (greedy), "

@@ -111,6 +111,10 @@ def summary_lines(summary: Summary, most: int = 5) -> list[str]:
         )
     if summary.n_inexact:
         lines.append(f"{count(summary.n_inexact)} scores rest on bounds of label log-probs")
+    if summary.n_cut:
+        lines.append(
+            f"{count(summary.n_cut)} scores are of texts too long for the model, which were cut"
+        )
     if summary.n_thin:
         lines.append(
             f"low coverage: {count(summary.n_thin)} scores rest on less than half of the "

@@ -27,9 +27,14 @@ class StartedRun(NamedTuple):
 
 def fit(judge: Judge, engine: Engine) -> Judge:
     """Return the judge as it works with an engine; see `Judge.fitted` and `check_needs`."""
-    fitted = judge.fitted(engine.capabilities)
-    check_needs(fitted, engine)
-    return fitted
+    made = fitted(judge, engine)
+    check_needs(made, engine)
+    return made
+
+
+def fitted(judge: Judge, engine: Engine) -> Judge:
+    """Return the judge as it works with an engine, whether or not that serves what it needs."""
+    return judge.fitted(engine.capabilities, engine.signature.get("model", ""))
 
 
 def check_needs(judge: Judge, engine: Engine) -> None:

@@ -58,6 +58,8 @@ class Summary(NamedTuple):
         Pairs whose verdict changes with the order.
     n_thin
         Scores with a coverage below one half: the model would rather say something else.
+    n_cut
+        Scores of texts of which the model took only the beginning.
     """
 
     systems: tuple[SystemMean, ...]
@@ -67,6 +69,7 @@ class Summary(NamedTuple):
     n_unparsed: int = 0
     n_inexact: int = 0
     n_thin: int = 0
+    n_cut: int = 0
     n_resampled: int = 0
     n_unwritten: int = 0
     n_lost_runs: int = 0
@@ -123,6 +126,7 @@ def _notes(judgment: Judgment) -> dict[str, int]:
         "n_lost_runs": sum(status != Status.OK for status in evidence.get("statuses", ())),
         "n_unjudged": evidence.get("unjudged", 0),
         "n_disagreeing": int(evidence.get("consistent") is False),
+        "n_cut": int(evidence.get("cut_tokens", 0) > 0),
     }
 
 
