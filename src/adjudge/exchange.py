@@ -276,6 +276,7 @@ def reply_to_json(reply: Reply) -> str:
     if isinstance(reply, Embedded):
         little_endian = reply.vectors.astype("<f4").tobytes()
         values["vectors"] = base64.b64encode(little_endian).decode("ascii")
+        values["width"] = reply.vectors.shape[1]
     return json.dumps(values)
 
 
@@ -299,6 +300,7 @@ def reply_from_json(text: str) -> Reply:
     if kind == "Embedded":
         values["tokens"], values["special"] = tuple(values["tokens"]), tuple(values["special"])
         flat = np.frombuffer(base64.b64decode(values["vectors"]), dtype="<f4")
-        values["vectors"] = flat.reshape(len(values["tokens"]), -1).astype(np.float32)
+        shape = len(values["tokens"]), values.pop("width")
+        values["vectors"] = flat.reshape(shape).astype(np.float32)
         return Embedded(**values)
     return Failure(**values)

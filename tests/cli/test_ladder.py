@@ -538,7 +538,10 @@ def test_a_ladder_that_could_not_be_written_has_a_status(run: Run, scoring: list
         (["--ladders", "rows.jsonl"], "rows.jsonl, line 1: no file of ladders"),
         (["--ladders", "rungs.csv"], "'rungs.csv': a file of ladders ends in .jsonl"),
         (["--ladders", "ladders.jsonl", "--judge", "direct"], "the judge 'direct' uses no ladders"),
-        (["--ladder-model", "none.gguf", "--judge", "direct"], "the judge 'direct' writes nothing that another model could"),
+        (["--ladder-model", "none.gguf", "--judge", "direct"], "the judge 'direct', with these "
+         "options, writes nothing that another model could write for it"),
+        (["--ladder-model", "none.gguf", "--judge", "geval", "--option", "mode=sampled",
+          "--option", "steps=generated"], "the judge 'geval', with these options, writes nothing"),
         (["--ladders", "ladders.jsonl", "--ladder-model", "none.gguf"], "--ladder-model writes "
          "ladders, --ladders has them: give one"),
         (["--ladder-model", "none.gguf"], "there is no model file 'none.gguf'"),

@@ -381,3 +381,17 @@ def test_the_signature_says_every_option() -> None:
     assert {"mode": "sampled", "samples": "20", "steps": "frozen"}.items() <= signature.items()
     assert signature["published"] == "True"
     assert CRITERION.title not in str(signature)
+
+
+@pytest.mark.parametrize(
+    ("options", "shared"),
+    [
+        ({"steps": "generated"}, True),
+        ({"steps": "frozen"}, False),
+        ({"steps": "generated", "mode": "sampled"}, False),
+    ],
+)
+def test_another_model_may_write_the_steps_but_never_the_scores(
+    options: dict[str, Any], *, shared: bool
+) -> None:
+    assert make(**options).has_writer is shared

@@ -184,7 +184,7 @@ def test_without_the_tokens_of_one_engine_the_plan_has_none() -> None:
 
 def test_a_writer_that_cannot_write_is_refused() -> None:
     silent = Named("silent", capabilities=frozenset({Capability.SCORE_LABELS}))
-    with pytest.raises(ConfigError, match="the engine for ladders cannot write texts"):
+    with pytest.raises(ConfigError, match="the model that is to write cannot"):
         routed(writer=silent)
 
 

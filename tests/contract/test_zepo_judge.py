@@ -21,6 +21,7 @@ from adjudge.exchange import (
     Generate,
     Generated,
     Request,
+    ScoreLabels,
 )
 from adjudge.judges.zepo import ZepoJudge, greedy_places
 from adjudge.judges.zepo_search import KEPT, NOT_BETTER, Candidate, first_rate, keeps, unusable
@@ -676,3 +677,30 @@ def test_a_response_cannot_pass_for_another_block(task: str) -> None:
     data = {"source": "s", "first": hostile, "second": "t"}
     (asked,) = prompts.render("compare", data, instruction="i", criterion=WIT)
     assert asked.content.count(f"<{tag}_b>") == asked.content.count(f"</{tag}_a>") == 1
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_a_letter_that_is_not_offered_counts_as_published_alone(*, published: bool) -> None:
+    shown: list[tuple[str, ...]] = []
+
+    def answer(request: Request) -> Answer:
+        assert isinstance(request, ScoreLabels)
+        shown.append(request.labels)
+        first, second = worths(request)
+        # A has .4 of .9 where it is the better one; C then has .3, and else .6.
+        return (
+            (0.3, 0.1, 0.2, 0, 0.3, 0)[: len(request.labels)]
+            if first > second
+            else ((0.1, 0, 0.2, 0, 0.6, 0)[: len(request.labels)])
+        )
+
+    options = {"epochs": 1, "prompts_per_epoch": 1, "published": published}
+    (judgment,) = judged(ScriptedEngine(answer), make(**options), [worth(1, 2)])
+    letters = {"".join(labels).replace(" ", "") for labels in shown}
+    assert letters == {"AABBCC" if published else "AABB"}
+    rows = {tuple(round(each, 6) for each in row) for row in judgment.distribution}
+    better, worse = (0.4 / 0.6, 0.2 / 0.6), (0.1 / 0.3, 0.2 / 0.3)
+    if published:
+        better, worse = (0.4 / 0.9, 0.2 / 0.9), (0.5, 0.5)
+    assert rows <= {tuple(round(each, 6) for each in row) for row in (better, worse)}
+    assert tuple(round(each, 6) for each in better) in rows

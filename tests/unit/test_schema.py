@@ -7,6 +7,7 @@ import math
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from adjudge.errors import ConfigError
 from adjudge.exchange import (
     Capability,
     Completion,
+    Embed,
+    Embedded,
     Failure,
     Generate,
     Generated,
@@ -24,6 +27,8 @@ from adjudge.exchange import (
     Request,
     Sampling,
     ScoreLabels,
+    ScoreText,
+    TextScore,
     Usage,
     reply_from_json,
     reply_to_json,
@@ -252,3 +257,37 @@ def test_more_fields_come_last_and_replace_equal_names_in_place() -> None:
     before = Signature({"judge": "ladder", "seed": "0"})
     assert str(before | {"seed": "1", "version": "2"}) == "judge:ladder|seed:1|version:2"
     assert str(before) == "judge:ladder|seed:0"
+
+
+@pytest.mark.parametrize("n_tokens", [0, 3])
+def test_vectors_survive_json_bit_by_bit(n_tokens: int) -> None:
+    vectors = np.random.default_rng(1).normal(size=(n_tokens, 4)).astype(np.float32)
+    reply = Embedded(
+        request_id="r",
+        tokens=tuple(range(n_tokens)),
+        special=(True,) * n_tokens,
+        vectors=vectors,
+        n_cut=2,
+        usage=Usage(prompt_tokens=3),
+    )
+    again = reply_from_json(reply_to_json(reply))
+    assert isinstance(again, Embedded)
+    assert again.vectors.shape == (n_tokens, 4)
+    assert again.vectors.tobytes() == vectors.tobytes()
+    assert (again.tokens, again.special, again.n_cut) == (reply.tokens, reply.special, 2)
+    assert again.usage == reply.usage
+
+
+def test_log_probs_of_a_text_survive_json() -> None:
+    reply = TextScore(request_id="r", logprobs=(-0.1, -1e-9, -30.0))
+    assert reply_from_json(reply_to_json(reply)) == reply
+
+
+def test_texts_and_vectors_are_asked_for_by_content() -> None:
+    text = ScoreText(context="A cat", continuation=" sat")
+    assert text.id != ScoreText(context="A", continuation=" cat sat").id
+    assert text.text == "A cat sat"
+    assert Embed(content="x").id != Embed(content="x", layer=1).id
+    assert (text.kept, Embed(content="x").kept) == (True, False)
+    with pytest.raises(ConfigError, match="there is no text to score"):
+        ScoreText(context="A", continuation=" ")

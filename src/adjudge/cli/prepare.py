@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from adjudge.errors import ConfigError
 from adjudge.runs.config import CheckConfig, JudgeConfig, LadderConfig
+from adjudge.schema import TASKS
 
 if TYPE_CHECKING:
     from adjudge.benchmarks.base import RatedResponse
@@ -33,17 +34,17 @@ def load_method(config: JudgeConfig, task: str, *, pairs: bool = False) -> Judge
 
 def load_engine(config: JudgeConfig | LadderConfig | CheckConfig) -> Engine:
     """Return the engine of a configuration; with a model for ladders, both as one."""
-    from adjudge import api, registry
+    from adjudge import api
 
     if isinstance(config, LadderConfig):
         return api.load_engine(config.model)
     if config.ladder_model and isinstance(config, JudgeConfig):
         if config.ladders:
             raise ConfigError("--ladder-model writes ladders, --ladders has them: give one")
-        if not registry.judges.load(config.judge).has_writer:
+        if not api.judge_method(config.judge, task=TASKS[0], options=config.options()).has_writer:
             raise ConfigError(
-                f"the judge {config.judge!r} writes nothing that another model could write for it: "
-                "drop --ladder-model"
+                f"the judge {config.judge!r}, with these options, writes nothing that another "
+                "model could write for it: drop --ladder-model"
             )
     return api.load_engine(config.model, ladder_model=config.ladder_model or None)
 

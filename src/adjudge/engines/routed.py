@@ -31,7 +31,9 @@ class RoutedEngine(Engine):
 
     def __init__(self, *, writer: Engine, predictor: Engine) -> None:
         if Capability.GENERATE not in writer.capabilities:
-            raise ConfigError("the engine for ladders cannot write texts: use one that can")
+            raise ConfigError(
+                "the model that is to write cannot: name one that can with --ladder-model"
+            )
         self._writer, self._predictor = writer, predictor
         self.capabilities = predictor.capabilities | {Capability.GENERATE}
 

@@ -9,7 +9,7 @@ from adjudge.benchmarks.base import RatedResponse
 from adjudge.errors import ConfigError
 from adjudge.experiments.bench import bench_items
 from adjudge.judges.base import Judge
-from adjudge.schema import Criterion, Item, Judgment
+from adjudge.schema import Criterion, Item, Judgment, Status
 
 
 def items_for(
@@ -52,7 +52,8 @@ def by_response(
     """Return one judgment for each response of a benchmark, out of those of a judge's items.
 
     Of a judge of lists a response's value is the share of the others that it is ranked above,
-    ties half, in [0, 1]; 0.5 where there are no others. Raw is its rank.
+    ties half, in [0, 1]; 0.5 where there are no others. Raw is its rank. An empty response,
+    which is ranked last, has no value, as of other judges.
     """
     if judge.takes != "list":
         return list(judgments)
@@ -60,7 +61,8 @@ def by_response(
     found = []
     for made in judgments:
         for place, row in enumerate(of_source := sources[made.item_id]):
-            rank = made.ranks[place] if made.ranks else None
+            empty = not row.response.strip()
+            rank = made.ranks[place] if made.ranks and not empty else None
             others = len(of_source) - 1
             value = None if rank is None else 1 - (rank - 1) / others if others else 0.5
             found.append(
@@ -68,6 +70,7 @@ def by_response(
                     made,
                     item_id=row.id,
                     system=row.system,
+                    status=Status.EMPTY_RESPONSE if empty else made.status,
                     value=value,
                     raw=rank,
                     ranks=(),

@@ -48,6 +48,7 @@ class PrometheusAbsoluteJudge(FeedbackJudge):
 
     name: ClassVar[str] = "prometheus-absolute"
     url: ClassVar[str] = "https://arxiv.org/abs/2405.01535"
+    may_need: ClassVar[str] = "score_labels, for score_mode=logprobs"
     differs: ClassVar[str] = (
         "The score is expected over the labels after the feedback where log-probs are to be had; "
         "an unreadable text is drawn again twice, not ten times, and then fails."

@@ -61,12 +61,12 @@ class Judge(ABC):
     name: ClassVar[str]
     #: Where the method is published.
     url: ClassVar[str]
+    #: What other options need besides, in words.
+    may_need: ClassVar[str] = ""
     #: Where it differs from the published method; empty: nowhere that is known.
     differs: ClassVar[str] = ""
     #: Calls of the model for an item, in words.
     calls: ClassVar[str] = "1"
-    #: Whether another engine may write for it: what is written serves many items.
-    has_writer: ClassVar[bool] = False
     #: What its items hold.
     takes: ClassVar[Takes] = "response"
     #: Fields that are no options.
@@ -78,7 +78,7 @@ class Judge(ABC):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.prompts is NO_PROMPTS:
+        if Capability.GENERATE not in self.needs:
             return
         limit = self.prompts.settings.get("max_tokens")
         if not (isinstance(limit, int) and limit > 0):
@@ -91,6 +91,11 @@ class Judge(ABC):
     @abstractmethod
     def needs(self) -> frozenset[Capability]:
         """What the engine must serve for this judge as configured."""
+
+    @property
+    def has_writer(self) -> bool:
+        """Whether all that it has written serves many items, so that another model may write it."""
+        return False
 
     def fitted(self, capabilities: frozenset[Capability], model: str = "") -> Self:
         """Return this judge with what is left to the engine decided by what that serves.

@@ -84,6 +84,7 @@ class ChecklistJudge(Judge):
 
     name: ClassVar[str] = "checklist"
     url: ClassVar[str] = "https://arxiv.org/abs/2403.18771"
+    may_need: ClassVar[str] = "generate, for score_mode=text"
     differs: ClassVar[str] = (
         "The checklist is part of the criterion instead of being written by a model, and answers "
         "count with their probability."

@@ -58,6 +58,7 @@ class DirectJudge(Judge):
 
     name: ClassVar[str] = "direct"
     url: ClassVar[str] = "https://arxiv.org/abs/2303.16634"
+    may_need: ClassVar[str] = "generate, for mode=sampled"
     differs: ClassVar[str] = (
         "A baseline of the papers that compare with it; none defines its prompt."
     )

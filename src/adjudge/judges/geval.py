@@ -65,8 +65,8 @@ class GEvalJudge(DirectJudge):
     """
 
     name: ClassVar[str] = "geval"
-    has_writer = True
     url: ClassVar[str] = "https://arxiv.org/abs/2303.16634"
+    may_need: ClassVar[str] = "generate, for mode=sampled and steps=generated"
     differs: ClassVar[str] = (
         "Steps are written for any criterion, or generated, and the prompt is a user's message "
         "instead of the system's. Sampled answers without a score on the scale are left out; "
@@ -93,6 +93,11 @@ class GEvalJudge(DirectJudge):
                 f"to generate steps, the prompts {self.prompts.reference} need steps_tokens, a "
                 f"whole number from 1, not {limit!r}"
             )
+
+    @property
+    def has_writer(self) -> bool:
+        """See `Judge.has_writer`."""
+        return self.steps == "generated" and self.mode == "logprobs"
 
     @property
     def needs(self) -> frozenset[Capability]:

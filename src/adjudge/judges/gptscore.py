@@ -43,7 +43,8 @@ class GPTScoreJudge(Judge):
     scored text is "Yes", the answer to a question about the response.
 
     The forms with reference answers score each text as the other one in other words, in one
-    direction or both; ``mean``, ``max`` and ``harmonic`` are those of both directions. Of several
+    direction or both; ``mean``, ``max`` and ``harmonic`` are those of both directions (``max`` is
+    not in the paper's code). Of several
     reference answers the best one counts.
 
     Parameters
@@ -172,7 +173,9 @@ class GPTScoreJudge(Judge):
 
 def _continued(messages: Sequence[Message], text: str) -> ScoreText:
     """Return the request to score a text after a prompt and one blank."""
-    return ScoreText(context=messages[-1].content.rstrip(), continuation=f" {text}")
+    if len(messages) > 1:
+        raise ConfigError("GPTScore shows plain text, no chat: drop the system text of its prompts")
+    return ScoreText(context=messages[0].content.rstrip(), continuation=f" {text}")
 
 
 def _fault(

@@ -126,7 +126,6 @@ class LadderJudge(Judge):
     """
 
     name: ClassVar[str] = "ladder"
-    has_writer = True
     url: ClassVar[str] = "https://arxiv.org/abs/2509.05440"
     differs: ClassVar[str] = (
         "Rungs are written by halving, which the paper's circular rule leaves open; the value is "
@@ -196,6 +195,11 @@ class LadderJudge(Judge):
         asked = ("better", "worse") if self.prediction == "yes_no_double" else ("better",)
         swaps = (False, True) if self.orders == "both" else (False,)
         return tuple(Question(prompt, each, swap) for each in asked for swap in swaps)
+
+    @property
+    def has_writer(self) -> bool:
+        """See `Judge.has_writer`."""
+        return True
 
     @property
     def needs(self) -> frozenset[Capability]:

@@ -85,6 +85,7 @@ class ListwiseJudge(FeedbackJudge):
 
     name: ClassVar[str] = "listwise"
     url: ClassVar[str] = "https://arxiv.org/abs/2304.09542"
+    may_need: ClassVar[str] = "score_labels, for pairs by log-probs"
     differs: ClassVar[str] = (
         "Asks for feedback before the order, and sorts longer lists by judged pairs instead of "
         "passing a window over them."

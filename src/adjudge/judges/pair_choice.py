@@ -26,25 +26,29 @@ class Choice(NamedTuple):
     coverage: float
 
 
-def choice_labels(*, published: bool = False) -> tuple[str, ...]:
-    """Return the labels to score: each letter with and without a blank before it."""
-    letters = ("A", "B", "C") if published else ("A", "B")
+def choice_labels(*, with_c: bool = False) -> tuple[str, ...]:
+    """Return the labels to score: each letter with and without a blank before it.
+
+    `with_c` adds a letter C, which no prompt offers, as the code of Liu et al. 2024 (PairS) and
+    Zhou et al. 2024 (ZEPO) does: it then counts in the denominator.
+    """
+    letters = ("A", "B", "C") if with_c else ("A", "B")
     return tuple(variant.format(letter) for letter in letters for variant in VARIANTS)
 
 
-def read_choice(reply: LabelScores, *, published: bool = False) -> Choice | None:
+def read_choice(reply: LabelScores, *, likeliest: bool = False) -> Choice | None:
     """Return the probabilities of the letters, None where they have none at all.
 
     Parameters
     ----------
     reply
         To a request for `choice_labels`.
-    published
-        As in the code of Liu et al. 2024 (PairS): the likelier variant of a letter stands for it,
-        instead of their sum, and a letter C, which no prompt offers, counts in the denominator.
+    likeliest
+        The likelier variant of a letter stands for it, instead of their sum, as in the code of
+        PairS.
     """
     n = len(VARIANTS)
-    take = max if published else sum
+    take = max if likeliest else sum
     weights = [take(reply.masses[i : i + n]) for i in range(0, len(reply.masses), n)]
     total = sum(weights)
     if not total > 0:

@@ -66,8 +66,8 @@ class PairsJudge(Judge):
         anchors comparisons for each, then a sort between neighbours. 0: never.
     published
         Read the letters as the code of PairS does: the likelier variant of each (with or without
-        a blank before it) instead of their sum, and a letter C, which is not offered, counts as
-        undecided.
+        a blank before it) instead of their sum, a letter C, which is not offered, counts as
+        undecided, and a comparison without a letter as one half.
     min_coverage
         With less probability on the letters than this, in either order, nothing was said.
     """
@@ -128,7 +128,7 @@ class PairsJudge(Judge):
         if made:
             fields["coverage"] = fmean(each.coverage for one in made for each in one.replies)
             fields["distribution"] = tuple(each.choice[:2] for each in made if each.choice)
-        if evidence["unjudged"]:
+        if evidence["unjudged"] and not self.published:
             return judgment(item, Status.NO_LABEL_MASS, evidence=evidence, **fields)
         places = {texts[candidate]: place for place, candidate in enumerate(order)}
         ranks = ranking.ranks([places.get(text, -1) for text in given])
@@ -146,7 +146,7 @@ class PairsJudge(Judge):
     def _compared(self, item: Item, texts: Sequence[str], pair: ranking.Pair) -> Work[_Compared]:
         """Compare two texts, in one order or in both."""
         orders = (pair, pair[::-1]) if self.calibrate else (pair,)
-        labels = choice_labels(published=self.published)
+        labels = choice_labels(with_c=self.published)
         requests = []
         for i, j in orders:
             data = {"source": item.source.text, "first": texts[i], "second": texts[j]}
@@ -154,7 +154,7 @@ class PairsJudge(Judge):
             requests.append(ScoreLabels(messages=messages, labels=labels))
         replies = label_scores((yield requests))
         choices = [
-            read_choice(reply, published=self.published)
+            read_choice(reply, likeliest=self.published)
             for reply in replies
             if reply.coverage >= self.min_coverage
         ]

@@ -55,6 +55,7 @@ class PrometheusRelativeJudge(FeedbackJudge):
 
     name: ClassVar[str] = "prometheus-relative"
     url: ClassVar[str] = "https://arxiv.org/abs/2405.01535"
+    may_need: ClassVar[str] = "score_labels, for score_mode=logprobs"
     differs: ClassVar[str] = (
         "The preference is expected over the labels; both orders and ties can be asked for; gold "
         "is never read to decide whether to ask again."

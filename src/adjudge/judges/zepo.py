@@ -79,14 +79,14 @@ class ZepoJudge(Judge):
     min_coverage
         A comparison whose letters together have less probability than this is not read.
     published
-        As in the code of Zhou et al.: the search takes the first lists instead of drawn ones, and
-        a comparison that is not read counts as one half.
+        As in the code of Zhou et al.: the search takes the first lists instead of drawn ones, a
+        letter C, which is not offered, counts in the denominator, and a comparison where C is
+        the likeliest, or that is not read, counts as one half.
     instructions, log
         What the search found, by criterion, and everything that it tried.
     """
 
     name: ClassVar[str] = "zepo"
-    has_writer = True
     url: ClassVar[str] = "https://arxiv.org/abs/2406.11370"
     differs: ClassVar[str] = (
         "The lists of the search are drawn, and paraphrases that lose the criterion dropped; a "
@@ -119,6 +119,11 @@ class ZepoJudge(Judge):
         check_range("min_coverage", self.min_coverage, 0, 1)
         if self.search_candidates == 1:
             raise ConfigError("search_candidates must be 0 (all) or 2 and more: pairs are compared")
+
+    @property
+    def has_writer(self) -> bool:
+        """See `Judge.has_writer`."""
+        return True
 
     @property
     def needs(self) -> frozenset[Capability]:
@@ -308,14 +313,16 @@ class ZepoJudge(Judge):
                     instruction=instruction,
                     criterion=item.criterion,
                 ),
-                labels=choice_labels(),
+                labels=choice_labels(with_c=self.published),
             )
             for i, j in pairs
         ]
         made = []
         for reply in label_scores((yield requests)):
-            enough = reply.coverage >= self.min_coverage
-            made.append(Compared(reply, read_choice(reply) if enough else None))
+            choice = read_choice(reply) if reply.coverage >= self.min_coverage else None
+            if choice and 1 - choice.first - choice.second > max(choice[:2]):
+                choice = choice._replace(first=0.5, second=0.5)  # C, which only `published` has
+            made.append(Compared(reply, choice))
         return made
 
 

@@ -104,10 +104,15 @@ def keeps(text: str, title: str) -> bool:
 
     >>> keeps("Is the quality high?", "Overall quality"), keeps("Is it good?", "Overall quality")
     (True, False)
+    >>> keeps("Which goes better with the text?", "Wit"), keeps("Which has more wit?", "Wit")
+    (False, True)
     """
     words = re.findall(r"\w+", title.casefold())
     strong = [word for word in words if len(word) > 3 and word not in WEAK_WORDS] or words
-    return not strong or any(word in text.casefold() for word in strong)
+    said = text.casefold()
+    # A short word has to stand alone: longer ones may be inflected.
+    wanted = (rf"\b{re.escape(word)}" + r"\b" * (len(word) < 5) for word in strong)
+    return not strong or any(re.search(each, said) for each in wanted)
 
 
 def unusable(text: str, completion: Completion, criterion: Criterion, said: Collection[str]) -> str:

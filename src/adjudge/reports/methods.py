@@ -10,11 +10,10 @@ from typing import get_args, get_type_hints
 
 from adjudge import registry
 from adjudge.api import judge_method
-from adjudge.exchange import Capability
 from adjudge.reports.grid import check_style, render_grid
 
 WIDTH = 80
-HEADER = ("judge", "judges", "paper", "needs", "calls", "differs")
+HEADER = ("judge", "takes", "paper", "needs", "calls", "differs")
 
 
 def methods_report(names: Sequence[str], style: str) -> str:
@@ -58,11 +57,9 @@ def _row(name: str) -> tuple[str, ...]:
 
 
 def _needs(name: str) -> str:
-    """Return what an engine must serve, and may serve, for a judge with its usual options."""
+    """Return what an engine must serve for a judge with its usual options, and for others."""
     usual = judge_method(name, task="instruction", options={})
-    auto = getattr(usual, "score_mode", "") == "auto"
-    more = auto and Capability.SCORE_LABELS not in usual.needs
-    return ", ".join(sorted(usual.needs)) + ("; better with score_labels" if more else "")
+    return "; ".join(filter(None, [", ".join(sorted(usual.needs)), usual.may_need]))
 
 
 def _block(row: Sequence[str]) -> str:

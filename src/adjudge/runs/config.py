@@ -62,7 +62,7 @@ class ModelConfig(CommonConfig):
 
     model: str = field(
         default="smollm2-135m",
-        metadata={"help": "Known name, path to a .gguf, or hf:owner/repo/file.gguf"},
+        metadata={"help": "Known name, path to a .gguf, hf:FOLDER or hf:owner/repo[/file.gguf]"},
     )
     out: str = field(default="", metadata={"help": "File to write: .jsonl, .csv or .parquet"})
 
@@ -73,7 +73,10 @@ class JudgeConfig(ModelConfig):
 
     judge: str = field(default="ladder", metadata={"help": "Judging method; see `adjudge judges`"})
     ladder_model: str = field(
-        default="", metadata={"help": "Another model to write the ladders; --model then compares"}
+        default="",
+        metadata={
+            "help": "Another model to write ladders, paraphrases or steps; --model then judges"
+        },
     )
     ladders: str = field(
         default="", metadata={"help": "File of ladders to use; see `adjudge ladder`"}
@@ -153,7 +156,7 @@ class PromptSearchConfig(CommonConfig):
     task: str = _task()
     model: str = field(
         default="smollm2-135m",
-        metadata={"help": "Known name, path to a .gguf, or hf:owner/repo/file.gguf"},
+        metadata={"help": "Known name, path to a .gguf, hf:FOLDER or hf:owner/repo[/file.gguf]"},
     )
     ladder_model: str = field(
         default="",

@@ -25,7 +25,7 @@ from adjudge.exchange import (
     ScoreText,
     TextScore,
 )
-from adjudge.judges.base import Judge
+from adjudge.judges.base import Judge, Result, Work
 from adjudge.runs.runner import collect, units
 from adjudge.runs.store import Store
 from adjudge.schema import Item, canonical_json
@@ -102,64 +102,58 @@ def planned(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -
     The judges are driven with the store's replies and, where there are none, with stand-ins:
     texts as long as allowed, labels of equal probability.
     """
-    seen: set[str] = set()
-    items, judge = yield from _made_ready(judge, items, engine, store, seen)
-    written: dict[str, Reply | None] = {}  # what the store says of texts that items share
+    look = _Lookup(judge, engine, store)
+    ready, guessed = judge, False
+    if type(judge).prepared is not Judge.prepared:
+        items = list(items)
+        ready, guessed = yield from look.driven(judge.prepared(items), items[0], guessed=False)
     for item in items:
-        if len(written) > MOST_WRITTEN:
-            written.clear()
-        steps, replies = judge.judge(item), None
-        rests_on_guess = guessed = False
+        yield from look.driven(ready.judge(item), item, guessed=guessed)
+
+
+class _Lookup:
+    """Drives works with what a store holds and with stand-ins; each request comes once."""
+
+    def __init__(self, judge: Judge, engine: Engine, store: Store) -> None:
+        self._judge, self._engine, self._store = judge, engine, store
+        self._seen: set[str] = set()
+        self._written: dict[str, Reply | None] = {}  # what the store says of texts that items share
+
+    def driven(
+        self, work: Work[Result], item: Item, *, guessed: bool
+    ) -> Generator[Planned, None, tuple[Result, bool]]:
+        """Yield what a work asks for; return its result and whether that rests on stand-ins.
+
+        `guessed` says that the work itself already does.
+        """
+        if len(self._written) > MOST_WRITTEN:
+            self._written.clear()
+        rests_on_guess, replies = guessed, None
         while True:
             try:
-                requests = steps.send(replies)  # type: ignore[arg-type]
-            except StopIteration:
-                break
+                requests = work.send(replies)  # type: ignore[arg-type]
+            except StopIteration as end:
+                return end.value, guessed
             replies = []
             for request in requests:
                 known: dict[str, Reply] = {}
                 for unit in units(request):
-                    if unit.id in written:
-                        reply = written[unit.id]
-                    else:
-                        reply = _stored(store, engine, unit)
-                        if isinstance(unit, Generate):
-                            written[unit.id] = reply
+                    reply = self._stored(unit)
                     guessed = guessed or (reply is None and isinstance(unit, Generate))
-                    known[unit.id] = _stand_in(unit, judge, item) if reply is None else reply
-                    if unit.id not in seen:
-                        seen.add(unit.id)
+                    known[unit.id] = reply or _stand_in(unit, self._judge, item)
+                    if unit.id not in self._seen:
+                        self._seen.add(unit.id)
                         yield Planned(unit, reply is not None, rests_on_guess, item.id)
                 replies.append(collect(request, known))
             rests_on_guess = guessed
 
-
-def _made_ready(
-    judge: Judge, items: Iterable[Item], engine: Engine, store: Store, seen: set[str]
-) -> Generator[Planned, None, tuple[Iterable[Item], Judge]]:
-    """Yield what a judge asks for before the first item; return the items and that judge."""
-    if type(judge).prepared is Judge.prepared:
-        return items, judge
-    listed = list(items)
-    steps, replies = judge.prepared(listed), None
-    rests_on_guess = guessed = False
-    while True:
-        try:
-            requests = steps.send(replies)  # type: ignore[arg-type]
-        except StopIteration as end:
-            return listed, end.value
-        replies = []
-        for request in requests:
-            known: dict[str, Reply] = {}
-            for unit in units(request):
-                reply = _stored(store, engine, unit)
-                guessed = guessed or (reply is None and isinstance(unit, Generate))
-                known[unit.id] = _stand_in(unit, judge, listed[0]) if reply is None else reply
-                if unit.id not in seen:
-                    seen.add(unit.id)
-                    yield Planned(unit, reply is not None, rests_on_guess, listed[0].id)
-            replies.append(collect(request, known))
-        rests_on_guess = guessed
+    def _stored(self, unit: Request) -> Reply | None:
+        if unit.id in self._written:
+            return self._written[unit.id]
+        reply = _stored(self._store, self._engine, unit)
+        if isinstance(unit, Generate):
+            self._written[unit.id] = reply
+        return reply
 
 
 def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) -> Plan:

@@ -125,12 +125,13 @@ def _fingerprint(items: Iterable[Item]) -> str:
     """Return a hash of what is judged, one item at a time."""
     whole = hashlib.sha256()
     for item in items:
+        references = item.reference_answers
         content = [
             item.id,
             item.source.hash,
             list(item.systems),
             list(item.responses),
-            "\n".join(item.reference_answers),
+            list(references) if len(references) > 1 else item.reference_answer,
             item.criterion.name,
             item.criterion.hash,
         ]

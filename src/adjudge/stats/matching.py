@@ -83,12 +83,12 @@ def greedy_match(
 
 
 def best_match(matches: Iterable[Matched]) -> Matched:
-    """Return the highest precision, recall and f1, each for itself.
+    """Return the highest precision, recall and f1, each for itself; NaN where one is NaN.
 
     >>> best_match([Matched(0.9, 0.1, 0.18), Matched(0.5, 0.5, 0.5)])
     Matched(precision=0.9, recall=0.5, f1=0.5)
     """
-    return Matched(*map(max, zip(*matches, strict=True)))
+    return Matched(*np.max([tuple(each) for each in matches], axis=0).tolist())
 
 
 def _mean(values: Vectors, weights: Weights) -> float:

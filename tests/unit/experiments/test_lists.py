@@ -89,3 +89,11 @@ def test_single_judgments_stay_as_they_are() -> None:
 def test_responses_with_criteria_of_their_own_are_no_list() -> None:
     with pytest.raises(ConfigError, match="take a judge of single responses"):
         list_items([replace(ROWS[0], criterion=CRITERION)], [])
+
+
+def test_an_empty_response_has_no_value_though_it_is_ranked_last() -> None:
+    rows = [ROWS[0], replace(ROWS[2], response=" "), ROWS[3]]
+    made = judgment(list_items(rows, [CRITERION])[0], Status.OK, ranks=(2.0, 3.0, 1.0))
+    found = by_response(LISTS, [made], rows)
+    assert [each.status for each in found] == [Status.OK, Status.EMPTY_RESPONSE, Status.OK]
+    assert [each.value for each in found] == [0.5, None, 1.0]

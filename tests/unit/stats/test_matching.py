@@ -106,3 +106,10 @@ def test_the_best_of_each_part_whatever_the_order(
     shuffled = sorted(matches, reverse=True)
     columns = np.array(parts).max(axis=0)
     assert best_match(matches) == best_match(shuffled) == pytest.approx(tuple(columns))
+
+
+def test_a_match_that_is_no_number_is_not_passed_over() -> None:
+    good, bad = Matched(0.9, 0.8, 0.85), Matched(np.nan, 0.7, np.nan)
+    for matches in ([good, bad], [bad, good]):
+        found = best_match(matches)
+        assert (np.isnan(found.precision), found.recall, np.isnan(found.f1)) == (True, 0.8, True)
