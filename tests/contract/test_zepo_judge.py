@@ -483,9 +483,9 @@ def test_the_best_response_has_the_first_rank() -> None:
     assert (evidence["instruction"], evidence["a_rate"]) == ("coherence, lean 0", 0.5)
     assert evidence["comparisons"] == len(evidence["pairs"]) == len(judgment.distribution) <= 12
     worths_of = dict(enumerate((2, 9, 5, 7), start=1))
-    for (first, second), (share, rest) in zip(
-        evidence["pairs"], judgment.distribution, strict=True
-    ):
+    for each, (share, rest) in zip(evidence["pairs"], judgment.distribution, strict=True):
+        first, second = each["pair"]
+        assert (each["first"], each["second"]) == (share, rest)
         difference = worths_of[first] - worths_of[second]
         assert share == pytest.approx(1 / (1 + np.exp(-difference)))
         assert share + rest == pytest.approx(1)
@@ -561,7 +561,7 @@ def test_pairs_without_mass_are_named() -> None:
     (judgment,) = judged(ScriptedEngine(answer), make(**options), [worth(1, 2, 3)])
     assert (judgment.status, list(judgment.ranks)) == (Status.NO_LABEL_MASS, [])
     (failed,) = summarize([judgment]).no_scores
-    assert re.search(r"next to no probability in 2 of 6 .* (1 and 3|3 and 1)", failed.reason)
+    assert re.search(r"no choice between A and B in 2 of 6 .* (1 and 3|3 and 1)", failed.reason)
     # As published such a pair is one half and one half; 1 is not above any other.
     (judgment,) = judged(ScriptedEngine(answer), make(**options, published=True), [worth(1, 2, 3)])
     assert (judgment.status, judgment.evidence["unjudged"]) == (Status.OK, 2)

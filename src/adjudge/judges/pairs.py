@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
-import numpy as np
-
-from adjudge.exchange import Capability, LabelScores, ScoreLabels
+from adjudge.exchange import Capability, ScoreLabels
 from adjudge.judges.base import (
     Judge,
     Steps,
@@ -21,18 +17,10 @@ from adjudge.judges.base import (
     judgment,
     label_scores,
 )
-from adjudge.judges.pair_choice import Choice, both_orders, choice_labels, read_choice
+from adjudge.judges.pair_choice import Compared, both_orders, choice_labels, ranked, read_choice
 from adjudge.judges.sorting import Compare, anchored_sort, beam_merge, greedy_merge
 from adjudge.schema import Item, Status
 from adjudge.stats import ranking
-
-
-class _Compared(NamedTuple):
-    """Two texts (from 0), the first of which was shown as A, and what was said of them."""
-
-    pair: ranking.Pair
-    choice: Choice | None
-    replies: Sequence[LabelScores]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +97,7 @@ class PairsJudge(Judge):
         texts = different_texts(item, self.seed)
         if not texts:
             return judgment(item, Status.EMPTY_RESPONSE)
-        made: list[_Compared] = []
+        made: list[Compared] = []
 
         def compare(i: int, j: int) -> Work[tuple[float, float]]:
             each = yield from self._compared(item, texts, (i, j))
@@ -119,21 +107,10 @@ class PairsJudge(Judge):
             return each.choice[:2] if each.choice else (0.5, 0.5)
 
         order = yield from self._sorted(len(texts), compare)
-        given = [response.strip() for response in item.responses]
-        numbers = [given.index(text) + 1 for text in texts]
-        evidence = {"method": self.method, **_of_comparisons(made, numbers)}
-        if empty := [number for number, text in enumerate(given, start=1) if not text]:
-            evidence["empty_responses"] = empty
-        fields: dict[str, Any] = {}
-        if made:
-            fields["coverage"] = fmean(each.coverage for one in made for each in one.replies)
-            fields["distribution"] = tuple(each.choice[:2] for each in made if each.choice)
-        if evidence["unjudged"] and not self.published:
-            return judgment(item, Status.NO_LABEL_MASS, evidence=evidence, **fields)
-        places = {texts[candidate]: place for place, candidate in enumerate(order)}
-        ranks = ranking.ranks([places.get(text, -1) for text in given])
-        evidence["ranking"] = (np.argsort(ranks, kind="stable") + 1).tolist()
-        return judgment(item, Status.OK, ranks=tuple(ranks.tolist()), evidence=evidence, **fields)
+        places = {candidate: place for place, candidate in enumerate(order)}
+        scores = [places[i] for i in range(len(texts))]
+        evidence = {"method": self.method}
+        return ranked(item, texts, scores, made, evidence, lenient=self.published)
 
     def _sorted(self, n: int, compare: Compare) -> Work[list[int]]:
         """Sort so many candidates, the worst first."""
@@ -143,7 +120,7 @@ class PairsJudge(Judge):
             merge = partial(beam_merge, compare=compare, beam_size=self.beam_size, gap=self.gap)
         return (yield from anchored_sort(range(n), self.anchors or n, merge, compare))
 
-    def _compared(self, item: Item, texts: Sequence[str], pair: ranking.Pair) -> Work[_Compared]:
+    def _compared(self, item: Item, texts: Sequence[str], pair: ranking.Pair) -> Work[Compared]:
         """Compare two texts, in one order or in both."""
         orders = (pair, pair[::-1]) if self.calibrate else (pair,)
         labels = choice_labels(with_c=self.published)
@@ -160,36 +137,5 @@ class PairsJudge(Judge):
         ]
         read = [each for each in choices if each is not None]
         if len(read) < len(orders):
-            return _Compared(pair, None, replies)
-        return _Compared(pair, both_orders(*read) if self.calibrate else read[0], replies)
-
-
-def _of_comparisons(made: Sequence[_Compared], numbers: Sequence[int]) -> dict[str, Any]:
-    """Return the evidence of comparisons; `numbers` are the responses (from 1) of the texts."""
-    pairs = [[numbers[i] for i in each.pair] for each in made]
-    failed = [(pair, each) for pair, each in zip(pairs, made, strict=True) if not each.choice]
-    evidence: dict[str, Any] = {
-        "comparisons": len(made),
-        "unjudged": len(failed),
-        "pairs": [
-            {"pair": pair, **_probabilities(each.choice)}
-            for pair, each in zip(pairs, made, strict=True)
-        ],
-        "exact": all(reply.exact for each in made for reply in each.replies),
-    }
-    if failed:
-        (a, b), first = failed[0]
-        least = min(first.replies, key=lambda reply: reply.coverage)
-        likely = ", ".join(f"{token!r} ({math.exp(p):.0%})" for token, p in least.top_tokens)
-        evidence["top_tokens"] = [list(least.top_tokens)]
-        evidence["error"] = (
-            f"no choice between A and B in {len(failed)} of {len(made)} comparisons, such as that "
-            f"of the responses {a} and {b}: the model would rather say {likely or 'something else'}"
-        )
-    return evidence
-
-
-def _probabilities(choice: Choice | None) -> Mapping[str, float | None]:
-    """Return the probabilities that the first and that the second of a pair is better."""
-    first, second = choice[:2] if choice else (None, None)
-    return {"first": first, "second": second}
+            return Compared(pair, None, replies)
+        return Compared(pair, both_orders(*read) if self.calibrate else read[0], replies)

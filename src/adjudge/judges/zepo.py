@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
-from statistics import fmean
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from adjudge.errors import ConfigError
-from adjudge.exchange import Capability, Completion, Generate, LabelScores, Sampling, ScoreLabels
+from adjudge.exchange import Capability, Completion, Generate, Sampling, ScoreLabels
 from adjudge.judges.base import (
     Judge,
     Steps,
@@ -26,7 +25,7 @@ from adjudge.judges.base import (
     label_scores,
     together,
 )
-from adjudge.judges.pair_choice import Choice, choice_labels, read_choice
+from adjudge.judges.pair_choice import Compared, choice_labels, ranked, read_choice
 from adjudge.judges.rungs import clean_rung
 from adjudge.judges.zepo_search import (
     DIGITS,
@@ -41,13 +40,6 @@ from adjudge.schema import Criterion, Item, Status
 from adjudge.stats import ranking
 
 Texts = tuple[str, ...]
-
-
-class Compared(NamedTuple):
-    """What an engine said of a pair, and how that was read; None: there is next to nothing."""
-
-    reply: LabelScores
-    choice: Choice | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,22 +246,15 @@ class ZepoJudge(Judge):
                 "all lists before it ranks one"
             )
         instruction = self.instructions.get(name, "")
-        places, known = yield from self._places(item, instruction, texts)
-        given = [response.strip() for response in item.responses]
-        evidence: dict[str, Any] = {
+        places, made = yield from self._places(item, instruction, texts)
+        by_text = dict(zip(texts, places.round(DIGITS).tolist(), strict=True))
+        evidence = {
             "instruction": instruction,
             "a_rate": next((each.a_rate for each in self._kept(name)), None),
-            "comparisons": len(known),
+            "mean_places": [by_text.get(response.strip()) for response in item.responses],
         }
-        if empty := [number for number, text in enumerate(given, start=1) if not text]:
-            evidence["empty_responses"] = empty
-        fields = _of_pairs(known, [given.index(text) + 1 for text in texts], evidence)
-        if evidence.get("unjudged") and not self.published:
-            return judgment(item, Status.NO_LABEL_MASS, evidence=evidence, **fields)
-        by_text = dict(zip(texts, places.round(DIGITS).tolist(), strict=True))
-        evidence["mean_places"] = [by_text.get(text) for text in given]
-        ranks = ranking.ranks([-by_text.get(text, len(texts) + 1) for text in given])
-        return judgment(item, Status.OK, ranks=tuple(ranks.tolist()), evidence=evidence, **fields)
+        scores = [-by_text[text] for text in texts]
+        return ranked(item, texts, scores, made, evidence, lenient=self.published)
 
     def _kept(self, criterion: str) -> list[Candidate]:
         """Return what was kept during the search for a criterion, the best first."""
@@ -281,21 +266,21 @@ class ZepoJudge(Judge):
 
     def _places(
         self, item: Item, instruction: str, texts: Texts
-    ) -> Work[tuple[npt.NDArray[np.float64], Mapping[ranking.Pair, Compared]]]:
+    ) -> Work[tuple[npt.NDArray[np.float64], list[Compared]]]:
         """Sort the texts from many orders; return their mean places and what was compared."""
         rng = np.random.default_rng(derived_seed(self.seed, item.source.hash, *texts))
         orders = [rng.permutation(len(texts)) for _ in range(0, self.repeats, 2)]
         both = [order[::step] for order in orders for step in (1, -1)][: self.repeats]
-        known: dict[ranking.Pair, Compared] = {}
+        all_made: list[Compared] = []
         sorting = greedy_places(both)
         shares: list[float] | None = None
         while True:
             try:
                 pairs = sorting.send(shares)  # type: ignore[arg-type]
             except StopIteration as end:
-                return end.value, known
+                return end.value, all_made
             made = yield from self._compared(item, instruction, texts, pairs)
-            known.update(zip(pairs, made, strict=True))
+            all_made += made
             # What is not read goes on as a tie, so that all such pairs are named.
             shares = [each.choice.first if each.choice else 0.5 for each in made]
 
@@ -318,11 +303,11 @@ class ZepoJudge(Judge):
             for i, j in pairs
         ]
         made = []
-        for reply in label_scores((yield requests)):
+        for pair, reply in zip(pairs, label_scores((yield requests)), strict=True):
             choice = read_choice(reply) if reply.coverage >= self.min_coverage else None
             if choice and 1 - choice.first - choice.second > max(choice[:2]):
                 choice = choice._replace(first=0.5, second=0.5)  # C, which only `published` has
-            made.append(Compared(reply, choice))
+            made.append(Compared(pair, choice, (reply,)))
         return made
 
 
@@ -369,31 +354,3 @@ def greedy_places(
             known.update(zip(new, (yield new), strict=True))
         sent = {k: [0.5 - known[pair] for pair in each] for k, each in asked.items()}
     return np.asarray(places.mean(axis=0))
-
-
-def _of_pairs(
-    known: Mapping[ranking.Pair, Compared], numbers: Sequence[int], evidence: dict[str, Any]
-) -> dict[str, Any]:
-    """Add what compared pairs say to the evidence; return their distribution and coverage."""
-    if not known:
-        return {}
-    shown = {pair: [numbers[i] for i in pair] for pair in known}
-    unread = [pair for pair, each in known.items() if each.choice is None]
-    evidence |= {
-        "pairs": list(shown.values()),
-        "unjudged": len(unread),
-        "exact": all(each.reply.exact for each in known.values()),
-    }
-    if unread:
-        first = known[unread[0]].reply
-        evidence["top_tokens"] = [list(first.top_tokens)]
-        evidence["error"] = (
-            f"the letters A and B have next to no probability in {len(unread)} of {len(known)} "
-            "comparisons, such as of the responses {} and {}".format(*shown[unread[0]])
-        )
-    rows = tuple(
-        (each.choice.first, each.choice.second) if each.choice else (0.5, 0.5)
-        for each in known.values()
-    )
-    coverage = fmean(each.reply.coverage for each in known.values())
-    return {"distribution": rows, "coverage": coverage}
