@@ -60,7 +60,7 @@ def write_tiny_bert(folder: Path, *, longest: int = 40) -> None:
 
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     pieces = [*specials, *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
-    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

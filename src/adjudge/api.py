@@ -150,6 +150,12 @@ class BoundJudge:
         rows = list(rows)
         if not self.criteria and any(row.criterion is None for row in rows):
             raise ConfigError("name a criterion: not every row has a rubric of its own")
+        single = [row.source.id for row in rows if len(row.responses) == 1]
+        if self.method.takes == "list" and len(set(single)) < len(single):
+            raise ConfigError(
+                f"the judge {self.method.name!r} ranks lists, and several rows have one response "
+                "to the same source: make them one row with a list `responses`"
+            )
         items = [
             Item(
                 id=row.id,

@@ -124,6 +124,14 @@ def test_rows_of_one_judge_can_be_limited_and_say_so(
     assert float(found[label]["average_low"]) <= average <= float(found[label]["average_high"])
     assert found["Of an encoder"]["model"] == "not run: needs the model encoder"
     assert found["GPTScore"]["model"] == "not run: mine does not serve score_text"
+    for extra, message in (
+        (["--limit-row", "pears=1"], "unknown judge of ours 'pears': did you mean 'pairs'"),
+        (["--option", "gab=0.1"], "unknown option of the judges of ours 'gab'"),
+        (["--option", "beam_size=0"], "beam_size must be from 1"),
+    ):
+        code, out, err = run("ours", *flags, *extra)
+        assert (code, out) == (2, "")
+        assert message in err
     code, out, err = run("ours", *flags, "--limit-row", "direct=0")
     assert (code, out) == (2, "")
     assert "--limit-row direct=0: a limit is a whole number from 1" in err

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -593,3 +595,18 @@ def test_a_chat_that_a_template_refuses_is_told(tmp_path: Path) -> None:
     messages = (Message(role="system", content="x"), *user("y"))
     with pytest.raises(ConfigError, match="refuses a chat of system, user: no system"):
         engine.check(Generate(messages=messages, max_tokens=1))
+
+
+def test_a_token_that_the_model_does_not_know_is_refused_before_anything_runs(
+    tiny_encoder_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(tiny_encoder_folder, tmp_path / "grown")
+    path = tmp_path / "grown" / "tokenizer.json"
+    table = json.loads(path.read_text())
+    vocabulary = table["model"]["vocab"]
+    vocabulary["unheard"] = len(vocabulary)
+    path.write_text(json.dumps(table))
+    engine = HfEngine(tmp_path / "grown", device="cpu", threads=1)
+    known = len(vocabulary) - 1
+    with pytest.raises(ConfigError, match=f"writes a token {known}, and the model knows {known}"):
+        list(engine.run([Embed(content="unheard")]))

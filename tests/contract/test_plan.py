@@ -16,6 +16,7 @@ from adjudge.exchange import Capability, Message, Request, ScoreLabels
 from adjudge.judges.direct import DirectJudge
 from adjudge.judges.ladder import LadderJudge
 from adjudge.prompts.template import load_prompts
+from adjudge.reports.tables import plan_lines
 from adjudge.runs import plan
 from adjudge.runs.plan import plan_run, run_cost
 from adjudge.runs.runner import Runner
@@ -45,7 +46,7 @@ class WordEngine(ScriptedEngine):
         return {"engine": self.name}
 
     def prompt_tokens(self, request: Request) -> Sequence[int]:
-        return [hash(word) % 2**31 for word in request.messages[-1].content.split()]
+        return [hash(word) % 2**31 for word in request.text.split()]
 
 
 def items(n_sources: int, n_responses: int) -> Iterator[Item]:
@@ -170,3 +171,18 @@ def test_readable_verdicts_are_planned_and_no_retries(judge: str) -> None:
     method = fit(judge_method(judge, task="story", options={"retries": 5}), engine)
     plan = plan_run(method, [item], engine, Store())
     assert plan.n_calls == (2 if judge == "checklist" else 1)
+
+
+def test_the_plan_of_a_sort_says_that_it_is_an_estimate() -> None:
+    method = judge_method("pairs", task="story", options={"method": "greedy"})
+    item = replace(next(items(1, 1)), responses=("a", "b", "c", "d"), systems=())
+    made = plan_run(method, [item], WordEngine(), Store())
+    # Two merges of one each and one of two halves: 2 or 3 comparisons of the last, both orders.
+    assert 2 * 4 <= made.n_calls <= 2 * 5
+    assert made.adaptive
+    assert plan_lines(made)[1].startswith("~")
+    assert not plan_run(LADDER, items(1, 1), WordEngine(), Store()).adaptive
+    texts = plan_run(
+        judge_method("gptscore", task="story", options={}), items(1, 2), WordEngine(), Store()
+    )
+    assert plan_lines(texts)[1] == "2 model calls to make: 2 text scorings"

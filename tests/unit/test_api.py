@@ -117,7 +117,7 @@ def test_a_judge_without_a_criterion_judges_rows_with_rubrics_alone() -> None:
 
 def test_an_engine_that_cannot_serve_the_judge_is_refused_with_those_that_can() -> None:
     engine = ScriptedEngine(answer, capabilities=frozenset({Capability.GENERATE}))
-    with pytest.raises(adjudge.ConfigError, match=r"needs score_labels, .* that do: hf, llama"):
+    with pytest.raises(adjudge.ConfigError, match=r"needs score_labels, .* do: hf, llama"):
         adjudge.judge("ladder", criterion="coherence", task="story", engine=engine)
     judge = adjudge.judge(
         "direct", criterion="coherence", task="story", engine=engine, mode="sampled"
@@ -232,3 +232,13 @@ def test_close_options_have_different_signatures() -> None:
     one = judge_method("ladder", task="story", options={"temperature": 2.0})
     two = judge_method("ladder", task="story", options={"temperature": 2.000004})
     assert one.signature != two.signature
+
+
+def test_single_responses_are_no_lists() -> None:
+    judge = adjudge.judge(
+        "pairs", criterion="coherence", task="story", engine=ScriptedEngine(answer)
+    )
+    with pytest.raises(adjudge.ConfigError, match="make them one row with a list `responses`"):
+        judge.score(sources=["a", "a"], responses=["b", "c"])
+    alone = judge.score(sources=["a", "other"], responses=["b", "c"])
+    assert [each.ranks for each in alone.judgments] == [(1.0,), (1.0,)]

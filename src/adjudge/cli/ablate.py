@@ -48,8 +48,10 @@ def ablate(config: AblateConfig, bench: str) -> None:
     models = named_values(config.model, what="a model")
     if not models:
         raise ConfigError("name a model: --model mine=model.gguf, or --model llama3=MODEL")
-    tasks = [_limited(config, each) for each in plan_tasks(preset, bench, list(models))]
+    tasks = plan_tasks(preset, bench, list(models))
     benchmark, criteria = find_benchmark(bench), _criteria(config, preset, bench)
+    _check_rows(config, preset, benchmark.task)
+    tasks = [_limited(config, each) for each in tasks]
     everything = cast("Sequence[RatedResponse]", read_benchmark(benchmark))
     rows = select(everything, limit_sources=config.limit_sources, seed=config.seed)
     console = Console(stderr=True)
@@ -168,11 +170,34 @@ def _run(
     return combine(task, trials, **first)
 
 
+def _check_rows(config: AblateConfig, preset: Preset, task: str) -> None:
+    """Raise ConfigError if a row's judge cannot be made, or if nothing has what was asked for."""
+    from adjudge import registry
+    from adjudge.registry import unknown_name
+
+    rows = [row for row in preset.rows if row.judge in registry.judges.targets()]
+    for row in rows:
+        _method(config, row, task, 0)
+    known = {
+        each.name
+        for row in rows
+        for each in fields(registry.judges.load(row.judge))
+        if each.name not in registry.judges.load(row.judge).not_options
+    }
+    for name in config.options():
+        if name not in known:
+            raise unknown_name(f"option of the judges of {preset.name}", name, known)
+    judges = {row.judge for row in rows}
+    for name in named_values(config.limit_row, what="a limit"):
+        if name not in judges:
+            raise unknown_name(f"judge of {preset.name}", name, judges)
+
+
 def _limited(config: AblateConfig, task: Task) -> Task:
     """Return a task with what was asked for its row alone, and a label that says it."""
     limits = named_values(config.limit_row, what="a limit")
     for judge, n in limits.items():
-        if not (n.isdecimal() and int(n)):
+        if not (n.isascii() and n.isdecimal() and int(n)):
             raise ConfigError(f"--limit-row {judge}={n}: a limit is a whole number from 1")
     n_sources = int(limits.get(task.row.judge, 0))
     own = {

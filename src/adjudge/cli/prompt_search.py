@@ -88,6 +88,13 @@ def _check_outputs(config: PromptSearchConfig, file: str) -> None:
     out = Path(config.out)
     if config.out and out.exists() and not out.is_dir():
         raise ConfigError(f"--out {config.out!r} is a file: name a folder for the prompts")
+    if config.out:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"--out {config.out!r} cannot be written: {error.strerror}"
+            ) from error
     if config.out and config.prompts and out.resolve() == Path(config.prompts).resolve():
         raise ConfigError(
             f"the prompts in {config.out!r} are read and would be overwritten: name another --out"
@@ -96,9 +103,6 @@ def _check_outputs(config: PromptSearchConfig, file: str) -> None:
 
 def _finished(begun: Search, console: Console, store: str) -> Counters:
     """Show a search going on, and return its counts at the end; exit if it was interrupted."""
-    from adjudge.runs.runner import Counters
-
-    counters = Counters()
     with console.status("searching") as status:
         for event in begun.events:
             counters = event.counters
@@ -110,7 +114,7 @@ def _finished(begun: Search, console: Console, store: str) -> Counters:
         said = f"interrupted: all replies so far are in {store}."
         print_lines(console, [f"{said} Run the same command again to go on from there."])
         raise typer.Exit(INTERRUPTED)
-    return counters
+    return begun.runner.counters
 
 
 def _print_table(console: Console, best: Mapping[str, Found]) -> None:

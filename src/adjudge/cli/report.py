@@ -20,7 +20,8 @@ def print_judgments(console: Console, judgments: Sequence[Judgment], after: Iter
     console.print(tables.judgments_table(judgments))
     if len(judgments) > tables.MAX_ROWS:
         console.print(f"... and {len(judgments) - tables.MAX_ROWS} more")
-    console.print(tables.systems_table(summary))
+    if any(each.n_scored for each in summary.systems) or not any(j.ranks for j in judgments):
+        console.print(tables.systems_table(summary))
     print_lines(console, [*tables.summary_lines(summary), *after])
 
 

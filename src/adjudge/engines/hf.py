@@ -197,7 +197,12 @@ class HfEngine(Engine):
         return self._model
 
     def _check(self, request: Request) -> None:
-        reply = 0
+        reply, tokens = 0, self.prompt_tokens(request)
+        if tokens and max(tokens) >= self._loaded.n_known:
+            raise ConfigError(
+                f"the tokenizer of {self._name} writes a token {max(tokens)}, and the model knows "
+                f"{self._loaded.n_known} of them, from 0: they do not belong together"
+            )
         if isinstance(request, Embed):
             if not 1 <= self._layer(request) <= self.n_layers:
                 raise ConfigError(
@@ -214,7 +219,7 @@ class HfEngine(Engine):
         if isinstance(request, ScoreLabels):
             reply = max(map(len, self._labels(request)))
         if self.context_length is not None:
-            check_fits(len(self.prompt_tokens(request)), reply, self.context_length)
+            check_fits(len(tokens), reply, self.context_length)
 
     # --- log-probabilities ----------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ class HfModel:
         self._end = tokenizer.eos_token_id
         self.n_layers = int(model.config.num_hidden_layers)
         self.n_vocab = int(model.config.vocab_size)
+        self.n_known = int(model.get_input_embeddings().weight.shape[0])
         self._layers = self._list_of_layers()
         self.n_dimensions = int(model.config.hidden_size)
         self.attention = str(getattr(model.config, "_attn_implementation", None))

@@ -254,9 +254,9 @@ def _texts(row: Mapping[str, Any], at: _Place) -> tuple[tuple[str, ...], tuple[s
 
 def _references(row: Mapping[str, Any], at: _Place) -> tuple[str, ...]:
     """Return the reference answers of a row, without empty ones."""
-    if row.get("reference_answers") is None:
+    if row.get("reference_answers") in (None, []):
         given: tuple[str, ...] = (at.text(row, "reference_answer", default=""),)
-    elif row.get("reference_answer") is not None:
+    elif row.get("reference_answer") not in (None, ""):
         raise at.error(
             "a row has reference_answer or reference_answers: drop one", "reference_answer"
         )

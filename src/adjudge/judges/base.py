@@ -93,6 +93,11 @@ class Judge(ABC):
         """What the engine must serve for this judge as configured."""
 
     @property
+    def adapts(self) -> bool:
+        """Whether how much it asks depends on what it was told, so that a plan is an estimate."""
+        return False
+
+    @property
     def has_writer(self) -> bool:
         """Whether all that it has written serves many items, so that another model may write it."""
         return False

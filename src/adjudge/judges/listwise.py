@@ -110,6 +110,11 @@ class ListwiseJudge(FeedbackJudge):
             )
 
     @property
+    def adapts(self) -> bool:
+        """See `Judge.adapts`."""
+        return self.method in ("auto", "merge_sort")
+
+    @property
     def needs(self) -> frozenset[Capability]:
         """See `Judge.needs`."""
         return super().needs if self.method == "one_call" else self.compare.needs

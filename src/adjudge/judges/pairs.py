@@ -88,6 +88,11 @@ class PairsJudge(Judge):
         check_range("min_coverage", self.min_coverage, 0, 1)
 
     @property
+    def adapts(self) -> bool:
+        """See `Judge.adapts`."""
+        return True
+
+    @property
     def needs(self) -> frozenset[Capability]:
         """See `Judge.needs`."""
         return frozenset({Capability.SCORE_LABELS})

@@ -118,6 +118,11 @@ class ZepoJudge(Judge):
         return True
 
     @property
+    def adapts(self) -> bool:
+        """See `Judge.adapts`."""
+        return True
+
+    @property
     def needs(self) -> frozenset[Capability]:
         """See `Judge.needs`."""
         return frozenset({Capability.GENERATE, Capability.SCORE_LABELS})
@@ -161,7 +166,7 @@ class ZepoJudge(Judge):
         if not able:
             raise ConfigError(
                 f"no source has two different responses to compare by {criterion.name!r}, and an "
-                "instruction is searched by comparing: give lists, or several rows per source_id"
+                "instruction is searched by comparing: give lists of two or more"
             )
         if not self.published:
             able.sort(

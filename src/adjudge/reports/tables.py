@@ -10,12 +10,19 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from adjudge.exchange import Capability
 from adjudge.runs.plan import Plan
 from adjudge.runs.runner import Counters
 from adjudge.runs.store import Run
 from adjudge.runs.summary import Summary
 from adjudge.schema import Judgment, Status
 
+KINDS = {
+    Capability.GENERATE: "generations",
+    Capability.SCORE_LABELS: "label scorings",
+    Capability.SCORE_TEXT: "text scorings",
+    Capability.EMBED: "embeddings",
+}
 #: Rows of a table of judgments; the rest is in the file.
 MAX_ROWS = 40
 
@@ -137,19 +144,32 @@ def cost_lines(counters: Counters, seconds: float) -> list[str]:
 
 def plan_lines(plan: Plan) -> list[str]:
     """Return what a run would cost."""
-    about = "~" if plan.estimated or plan.sampled else ""
+    about = "~" if plan.estimated or plan.sampled or plan.adaptive else ""
+    calls = "~" if plan.adaptive else ""
     lines = [
         f"{count(plan.n_items)} items; {count(plan.n_stored)} replies are in the store already",
-        f"{count(plan.n_calls)} model calls to make: {count(plan.n_generations)} generations, "
-        f"{count(plan.n_label_scorings)} label scorings",
+        f"{calls}{count(plan.n_calls)} model calls to make: "
+        + ", ".join(f"{calls}{count(n)} {KINDS[kind]}" for kind, n in _shown(plan).items()),
         f"prompt tokens: {about}{count(plan.total_tokens)} in all, "
         f"{about}{count(plan.unique_tokens)} unique; up to {count(plan.written_tokens)} written",
     ]
+    if plan.adaptive:
+        lines.append("~ depends on what comes out: what is asked next follows from the replies")
     if plan.estimated:
         lines.append("~ rests on texts that are not written yet; they count in full length")
     if plan.sampled:
         lines.append("~ rests on a sample of the prompts: there are too many to count them all")
     return lines
+
+
+def _shown(plan: Plan) -> dict[Capability, int]:
+    """Return the calls of a plan by kind: the two usual ones, and others where there are some."""
+    usual = (Capability.GENERATE, Capability.SCORE_LABELS)
+    return {
+        kind: plan.by_kind.get(kind, 0)
+        for kind in KINDS
+        if plan.by_kind.get(kind, 0) or (kind in usual and set(plan.by_kind) <= set(usual))
+    }
 
 
 def cut_lines(n_cut: int, tokens: int) -> list[str]:

@@ -69,6 +69,8 @@ class Plan(NamedTuple):
         Whether some prompts rest on text that is not written yet.
     sampled
         Whether tokens were estimated from a sample: beyond `EXACT_PROMPTS` calls.
+    adaptive
+        Whether calls depend on replies that are not there yet; see `Judge.adapts`.
     """
 
     n_items: int
@@ -79,6 +81,7 @@ class Plan(NamedTuple):
     written_tokens: int
     estimated: bool
     sampled: bool = False
+    adaptive: bool = False
 
     @property
     def n_calls(self) -> int:
@@ -193,6 +196,7 @@ def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) 
         written_tokens=written,
         estimated=estimated,
         sampled=by_kind.total() > EXACT_PROMPTS,
+        adaptive=judge.adapts and by_kind.total() > 0,
     )
 
 

@@ -46,8 +46,9 @@ def check_needs(judge: Judge, engine: Engine) -> None:
             if judge.needs <= registry.engines.load(each).capabilities
         ]
         raise ConfigError(
-            f"the judge {judge.name!r} needs {', '.join(sorted(lacking))}, which this "
-            f"engine does not serve; engines that do: {', '.join(sorted(able)) or 'none'}"
+            f"the judge {judge.signature['judge']!r} needs {', '.join(sorted(lacking))}, which "
+            f"{engine.signature.get('model', 'this engine')} does not serve; engines that, with a "
+            f"fitting model, do: {', '.join(sorted(able)) or 'none'}"
         )
 
 

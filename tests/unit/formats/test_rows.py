@@ -615,3 +615,29 @@ def test_a_file_without_rows_can_be_read(tmp_path: Path, suffix: str) -> None:
     if suffix != ".jsonl":
         read = polars.read_csv if suffix == ".csv" else polars.read_parquet
         assert read(path).columns == ["id", "score"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ()),
+        ({"reference_answer": " good "}, ("good",)),
+        ({"reference_answers": ["good", " ", "better"]}, ("good", "better")),
+        ({"reference_answers": []}, ()),
+        ({"reference_answers": ["good"], "reference_answer": ""}, ("good",)),
+        ({"reference_answers": None, "reference_answer": "good"}, ("good",)),
+    ],
+)
+def test_rows_have_any_number_of_reference_answers(
+    write: Write, given: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    path = write("r.jsonl", json.dumps({"source": "s", "response": "r"} | given))
+    (row,) = read_responses(path)
+    assert row.reference_answers == expected
+
+
+def test_reference_answers_come_in_one_column(write: Write) -> None:
+    both = {"reference_answer": "a", "reference_answers": ["b"]}
+    path = write("r.jsonl", json.dumps({"source": "s", "response": "r"} | both))
+    with pytest.raises(DataError, match="reference_answer or reference_answers: drop one"):
+        read_responses(path)
