@@ -62,7 +62,9 @@ class ModelConfig(CommonConfig):
 
     model: str = field(
         default="smollm2-135m",
-        metadata={"help": "Known name, path to a .gguf, hf:FOLDER or hf:owner/repo[/file.gguf]"},
+        metadata={
+            "help": "Known name, path to a .gguf, hf:FOLDER, hf:owner/repo or hf:.../file.gguf"
+        },
     )
     out: str = field(default="", metadata={"help": "File to write: .jsonl, .csv or .parquet"})
 
@@ -156,7 +158,9 @@ class PromptSearchConfig(CommonConfig):
     task: str = _task()
     model: str = field(
         default="smollm2-135m",
-        metadata={"help": "Known name, path to a .gguf, hf:FOLDER or hf:owner/repo[/file.gguf]"},
+        metadata={
+            "help": "Known name, path to a .gguf, hf:FOLDER, hf:owner/repo or hf:.../file.gguf"
+        },
     )
     ladder_model: str = field(
         default="",

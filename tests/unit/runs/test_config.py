@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adjudge.errors import ConfigError
+from adjudge.runs import config
 from adjudge.runs.config import RunConfig
 from adjudge.runs.config import load_config as load_any_config
 
@@ -196,3 +197,11 @@ def test_an_option_given_twice_is_told() -> None:
 
 def test_every_field_has_a_help_text() -> None:
     assert all(each.metadata["help"].strip() for each in fields(RunConfig))
+
+
+def test_no_help_text_holds_a_bracket_which_would_be_read_as_markup() -> None:
+    kinds = [each for each in vars(config).values() if is_dataclass(each)]
+    assert len(kinds) > 5
+    for kind in kinds:
+        for each in fields(kind):
+            assert not set("[]") & set(each.metadata["help"]), (kind, each.name)
