@@ -135,3 +135,23 @@ def test_rows_of_one_judge_can_be_limited_and_say_so(
     code, out, err = run("ours", *flags, "--limit-row", "direct=0")
     assert (code, out) == (2, "")
     assert "--limit-row direct=0: a limit is a whole number from 1" in err
+
+
+def test_a_row_whose_items_lack_what_it_needs_is_not_run_and_the_others_are(
+    run: Run, tiny_model: Path, tiny_encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = (
+        AblationRow(label="BERTScore", judge="bertscore"),
+        AblationRow(label="Direct", judge="direct"),
+    )
+    monkeypatch.setattr(
+        "adjudge.experiments.ablate.load_preset", lambda name: replace(PRESET, rows=rows)
+    )
+    flags = ["--model", f"encoder=hf:{tiny_encoder_folder}", "--option", "min_coverage=0"]
+    flags += ["--model", f"mine={tiny_model}#threads=1", "--format", "csv"]
+    code, out, err = run("ours", *flags)
+    assert code == 0, err
+    found = [(row["row"], row["model"]) for row in csv.DictReader(io.StringIO(out))]
+    assert ("Direct, min_coverage=0", "mine") in found
+    (why,) = [model for label, model in found if "has no reference answer" in model]
+    assert why.startswith("not run: the item '")

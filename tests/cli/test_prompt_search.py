@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from adjudge import registry
+from adjudge.cli.prompt_search import _counts
 from adjudge.exchange import Capability, Generate, Reply, Request
+from adjudge.experiments.prompt_search import Found
+from adjudge.judges.zepo_search import KEPT, Candidate
 from adjudge.prompts.template import load_prompts
 from adjudge.schema import Criterion
 from tests.cli.conftest import CommandLine
@@ -265,3 +268,12 @@ def test_a_model_that_says_nothing_of_use(tiny_model: Path, command_line: Comman
     assert first["outcome"] == "kept"
     assert all(each["outcome"].startswith("dropped") for each in others)
     assert f"6 instructions tried, {len(others)} of them dropped" in out
+
+
+def test_a_search_that_finds_nothing_better_says_so() -> None:
+    initial = Candidate("coherence", 1, "Which is better?", 1.0, 0, KEPT)
+    assert _counts(Found(initial, initial, 6, 2)) == (
+        "none better than the initial one; 6 instructions tried, 2 of them dropped"
+    )
+    better = initial._replace(instruction="Which one?", a_rate=0.5)
+    assert _counts(Found(better, initial, 6, 2)) == "6 instructions tried, 2 of them dropped"

@@ -154,7 +154,10 @@ def _run(
             return AblationResult(task._replace(why_not=why_not))
         items = items_for(method, rows, api.load_criteria(criteria, benchmark.task))
         items, _ = truncate_sources(items, config.truncate_source, engine)
-        this_run = judge_rows(config, method, benchmark.name, rows, items, engine, store, stop)
+        try:
+            this_run = judge_rows(config, method, benchmark.name, rows, items, engine, store, stop)
+        except ConfigError as error:  # as where items lack what a judge needs of them
+            return AblationResult(task._replace(why_not=str(error)))
         judgments = by_response(method, store.judgments(this_run), rows)
         scores, gold = judged_scores(judgments), bench_gold(rows, criteria)
         rng = np.random.default_rng(config.seed)

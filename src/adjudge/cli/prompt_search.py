@@ -132,13 +132,20 @@ def _print_table(console: Console, best: Mapping[str, Found]) -> None:
             str(each.best.epoch),
         )
     console.print(made)
+    said = "A_rate: share of comparisons that the first place wins; 0.5 is balanced (fairness 0)"
+    print_lines(console, [said])
 
 
 def _counts(each: Found) -> str:
     """Return in words how much was tried."""
     dropped = f"{each.n_dropped} of them dropped"
     unread = f"; {each.best.unread} comparisons without a verdict" if each.best.unread else ""
-    return f"{each.n_tried} instructions tried, {dropped}{unread}"
+    kept = (
+        "none better than the initial one; "
+        if each.best.instruction == each.initial.instruction
+        else ""
+    )
+    return f"{kept}{each.n_tried} instructions tried, {dropped}{unread}"
 
 
 def _export(config: PromptSearchConfig, instructions: Mapping[str, str]) -> list[str]:

@@ -254,6 +254,8 @@ def _texts(row: Mapping[str, Any], at: _Place) -> tuple[tuple[str, ...], tuple[s
 
 def _references(row: Mapping[str, Any], at: _Place) -> tuple[str, ...]:
     """Return the reference answers of a row, without empty ones."""
+    if isinstance(row.get("reference_answer"), list):
+        raise at.error("is a list: call the column reference_answers", "reference_answer")
     if row.get("reference_answers") in (None, []):
         given: tuple[str, ...] = (at.text(row, "reference_answer", default=""),)
     elif row.get("reference_answer") not in (None, ""):

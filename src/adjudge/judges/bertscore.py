@@ -240,7 +240,7 @@ class BERTScoreJudge(Judge):
             f"the source of the item {item.id!r} is empty: use against=reference"
             if source
             else f"the item {item.id!r} has no reference answer to match with: give it one "
-            "(reference_answer), or use against=source"
+            "(reference_answer, or a list reference_answers), or use against=source"
         )
 
     def _shown(self, text: str, layer: int | None) -> Embed:

@@ -137,7 +137,7 @@ class GPTScoreJudge(Judge):
         if not references:
             raise ConfigError(
                 f"the item {item.id!r} has no reference answer, which the form {self.form} needs: "
-                "give it one (reference_answer), or use form=src_hyp"
+                "give it one (reference_answer, or a list reference_answers), or use form=src_hyp"
             )
         response = self._text(item.response)
         passes = []

@@ -231,7 +231,7 @@ def named_values(pairs: Sequence[str], *, what: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = (part.strip() for part in pair.partition("="))
-        if not (name and equals):
+        if not (name and equals) or "#" in name:  # model.gguf#threads=1 has no name
             raise ConfigError(f"{what} is given as NAME=VALUE, not {pair!r}")
         if name in found:
             raise ConfigError(f"{what} {name!r} is given more than once")

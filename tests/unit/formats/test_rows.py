@@ -641,3 +641,9 @@ def test_reference_answers_come_in_one_column(write: Write) -> None:
     path = write("r.jsonl", json.dumps({"source": "s", "response": "r"} | both))
     with pytest.raises(DataError, match="reference_answer or reference_answers: drop one"):
         read_responses(path)
+
+
+def test_a_list_in_the_column_of_one_reference_answer_is_told_its_place(write: Write) -> None:
+    row = {"source": "s", "response": "r", "reference_answer": ["a"]}
+    with pytest.raises(DataError, match="is a list: call the column reference_answers"):
+        read_responses(write("r.jsonl", json.dumps(row)))

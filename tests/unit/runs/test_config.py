@@ -200,6 +200,13 @@ def test_every_field_has_a_help_text() -> None:
     assert all(each.metadata["help"].strip() for each in fields(RunConfig))
 
 
+def test_a_model_with_options_and_no_name_is_not_split_at_an_option() -> None:
+    with pytest.raises(ConfigError, match=r"given as NAME=VALUE, not .m\.gguf#ctx=512"):
+        config.named_values(["m.gguf#ctx=512"], what="a model")
+    found = config.named_values(["mine=m.gguf#ctx=512"], what="a model")
+    assert found == {"mine": "m.gguf#ctx=512"}
+
+
 def test_no_help_text_holds_what_would_be_read_as_markup() -> None:
     kinds = [each for each in vars(config).values() if is_dataclass(each)]
     assert len(kinds) > 5
