@@ -116,7 +116,7 @@ def resolve(reference: str) -> ModelFile:
         If the name is not known, the file is not there or not what was pulled.
     """
     name, _, fragment = reference.partition("#")
-    options = _options(fragment, reference)
+    options = fragment_options(fragment, reference)
     if name.startswith("hf:"):
         return ModelFile(name, _from_hub(name), options)
     if name in FILES:
@@ -145,7 +145,7 @@ def resolve_folder(reference: str) -> ModelFile:
         If there is no such folder, here or on the hub, or it is not what was pulled.
     """
     name, _, fragment = reference.partition("#")
-    options = _options(fragment, reference)
+    options = fragment_options(fragment, reference)
     if name in FOLDERS:
         return ModelFile(name, _pulled(name), options)
     if name in FILES or name.endswith(".gguf"):
@@ -182,7 +182,7 @@ def model_hash(path: Path) -> str:
     return hashes[0] if len(hashes) == 1 else content_hash(hashes)
 
 
-def _options(fragment: str, reference: str) -> dict[str, str]:
+def fragment_options(fragment: str, reference: str) -> dict[str, str]:
     """Return the ``key=value`` pairs after the ``#`` of a reference."""
     options = {}
     for pair in filter(None, fragment.split("&")):
