@@ -59,6 +59,11 @@ class Engine(ABC):
         del request
         return None
 
+    @property
+    def events(self) -> Mapping[str, int]:
+        """What happened since the engine was loaded that its users should know: how often."""
+        return {}
+
     def close(self) -> None:  # noqa: B027 - most engines hold nothing
         """Free what the engine holds."""
 

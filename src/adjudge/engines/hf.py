@@ -1,7 +1,8 @@
 """The engine of Hugging Face transformers, in this process.
 
-Requests are evaluated in padded batches, the longest first. Label log-probs come from the softmax
-over the whole vocabulary, those of texts from teacher forcing, vectors from any hidden layer.
+What prompts begin with alike is evaluated once; what goes on after it, in padded batches. Label
+log-probs come from the softmax over the whole vocabulary, those of texts from teacher forcing,
+vectors from any hidden layer.
 """
 
 from __future__ import annotations
@@ -24,11 +25,15 @@ from adjudge.engines.hf_load import (
     chosen_device,
     folder_hash,
     load,
+    usual_batch,
     usual_dtype,
 )
 from adjudge.engines.hf_model import HfModel
 from adjudge.engines.hf_rows import AskedLabels, Row, unscorable
+from adjudge.engines.hf_scoring import scored
 from adjudge.engines.hf_text import HfText
+from adjudge.engines.hf_tree import HfTree
+from adjudge.engines.hf_writing import written
 from adjudge.engines.models import one_of, resolve_folder, whole_number
 from adjudge.errors import ConfigError
 from adjudge.exchange import (
@@ -50,8 +55,8 @@ from adjudge.exchange import (
 from adjudge.registry import unknown_name
 from adjudge.schema import content_hash
 
-#: Tokens that are evaluated together, unless asked otherwise.
-DEFAULT_BATCH = 4096
+#: Requests whose prompts are kept as tokens: plans, checks and runs ask for them one after another.
+MOST_PROMPTS = 8192
 OPTIONS = ("dtype", "device", "threads", "batch", "ctx")
 
 
@@ -74,9 +79,12 @@ class HfEngine(Engine):
     threads
         CPU threads; by default those that torch uses.
     batch
-        Tokens, padding included, that are evaluated together.
+        Tokens, padding included, that are evaluated together; by default what the memory of the
+        device holds, within reason. A batch that does not fit after all is halved.
     context
         Tokens that a prompt and its reply may have; at most, and by default, the model's own.
+    reuse
+        Whether to evaluate once what prompts share; False only serves to measure what that saves.
     """
 
     capabilities = frozenset(Capability)
@@ -89,8 +97,9 @@ class HfEngine(Engine):
         dtype: str | None = None,
         device: str | None = None,
         threads: int | None = None,
-        batch: int = DEFAULT_BATCH,
+        batch: int | None = None,
         context: int | None = None,
+        reuse: bool = True,
     ) -> None:
         self._folder = Path(folder)
         self._name = name or self._folder.resolve().name
@@ -103,8 +112,10 @@ class HfEngine(Engine):
             causal=loaded.causal,
             name=self._name,
             threads=threads,
-            batch=batch,
+            batch=batch or usual_batch(loaded.model),
         )
+        self._reuse = reuse
+        self._prompts: dict[str, Tokens] = {}
         self._text = HfText(loaded.tokenizer, self._name)
         own = self._model.n_positions
         if context and own and context > own:
@@ -131,7 +142,7 @@ class HfEngine(Engine):
             dtype=one_of(options, "dtype", reference, DTYPES),
             device=one_of(options, "device", reference, DEVICES),
             threads=whole_number(options, "threads", reference, 1, 1024),
-            batch=whole_number(options, "batch", reference, 1, 1 << 24) or DEFAULT_BATCH,
+            batch=whole_number(options, "batch", reference, 1, 1 << 24),
             context=whole_number(options, "ctx", reference, 16, 1 << 24),
         )
 
@@ -168,10 +179,14 @@ class HfEngine(Engine):
         check_served(self, requests)
         for request in requests:
             self._check(request)
-        yield from self._score_labels([r for r in requests if isinstance(r, ScoreLabels)])
-        yield from self._score_texts([r for r in requests if isinstance(r, ScoreText)])
-        yield from self._embed([r for r in requests if isinstance(r, Embed)])
-        yield from self._generate([r for r in requests if isinstance(r, Generate)])
+        for kind, replies in (
+            (ScoreLabels, self._score_labels),
+            (ScoreText, self._score_texts),
+            (Embed, self._embed),
+            (Generate, self._generate),
+        ):
+            if mine := [request for request in requests if isinstance(request, kind)]:
+                yield from replies(mine)  # type: ignore[arg-type]
 
     def check(self, request: Request) -> None:
         """See `Engine.check`."""
@@ -184,17 +199,32 @@ class HfEngine(Engine):
             return self._text.continued(request.context, request.continuation).tokens
         if isinstance(request, Embed):
             return self._text.framed(request.content, self._embeds_at_most).tokens
-        return self._text.prompt(request.messages)
+        if request.id not in self._prompts:
+            if len(self._prompts) >= MOST_PROMPTS:
+                self._prompts.clear()
+            self._prompts[request.id] = self._text.prompt(request.messages)
+        return self._prompts[request.id]
+
+    @property
+    def events(self) -> Mapping[str, int]:
+        """See `Engine.events`."""
+        return dict(self._loaded.events)
 
     def close(self) -> None:
         """Free the model."""
         self._model = None
+        self._prompts.clear()
+        vars(self).pop("_tree", None)
 
     @property
     def _loaded(self) -> HfModel:
         if self._model is None:
             raise ConfigError("this engine is closed; load it again")
         return self._model
+
+    @cached_property
+    def _tree(self) -> HfTree:
+        return HfTree(self._loaded, reuse=self._reuse)
 
     def _check(self, request: Request) -> None:
         reply, tokens = 0, self.prompt_tokens(request)
@@ -230,9 +260,9 @@ class HfEngine(Engine):
         asked = [AskedLabels(r, self.prompt_tokens(r), self._labels(r)) for r in requests]
         owners = [(each, context) for each in asked for context in each.longest]
         rows = [each.row(context) for each, context in owners]
-        for scored in self._loaded.scored(rows):
-            each, context = owners[scored.row]
-            each.take(context, scored)
+        for found in scored(self._tree, rows):
+            each, context = owners[found.row]
+            each.take(context, found)
             if not each.waiting:
                 yield each.reply(self._text.piece)
 
@@ -245,12 +275,12 @@ class HfEngine(Engine):
                 continue
             rows.append(Row(tokens, tuple((i - 1, tokens[i]) for i in range(start, len(tokens)))))
             owners.append(request)
-        for scored in self._loaded.scored(rows):
-            n = len(rows[scored.row].tokens)
+        for found in scored(self._tree, rows):
+            n = len(rows[found.row].tokens)
             yield TextScore(
-                request_id=owners[scored.row].id,
-                logprobs=tuple(map(float, scored.logprobs)),
-                usage=Usage(prompt_tokens=n, evaluated_tokens=n),
+                request_id=owners[found.row].id,
+                logprobs=tuple(map(float, found.logprobs)),
+                usage=Usage(prompt_tokens=n, evaluated_tokens=found.n_evaluated),
             )
 
     # --- vectors --------------------------------------------------------------------------------
@@ -284,13 +314,15 @@ class HfEngine(Engine):
             for r in [requests[i]]
         ]
         found: list[dict[int, Completion]] = [{} for _ in requests]
-        for index, tokens, ended in self._loaded.written(draws):
-            i, k = owners[index]
+        evaluated = [0] * len(requests)
+        for each in written(self._tree, draws):
+            i, k = owners[each.draw]
             found[i][k] = Completion(
-                text=self._text.written(tokens[:-1] if ended else tokens),
-                finish_reason="stop" if ended else "length",
-                n_tokens=len(tokens),
+                text=self._text.written(each.tokens[:-1] if each.ended else each.tokens),
+                finish_reason="stop" if each.ended else "length",
+                n_tokens=len(each.tokens),
             )
+            evaluated[i] += each.n_evaluated
             if len(found[i]) == requests[i].n:
                 completions = tuple(found[i][k] for k in sorted(found[i]))
                 n = len(prompts[i])
@@ -299,7 +331,7 @@ class HfEngine(Engine):
                     completions=completions,
                     usage=Usage(
                         prompt_tokens=n * len(completions),
-                        evaluated_tokens=n * len(completions),
+                        evaluated_tokens=evaluated[i],
                         generated_tokens=sum(each.n_tokens for each in completions),
                     ),
                 )

@@ -13,6 +13,12 @@ from adjudge.schema import content_hash
 
 DTYPES = ("float32", "bfloat16", "float16")
 DEVICES = ("cpu", "cuda")
+#: Tokens whose states are held while texts are written, for each that is evaluated at a time.
+HELD = 8
+#: Tokens that are evaluated together: the least, and what is enough to be as fast as can be.
+LEAST_BATCH = 64
+MOST_ON_A_CPU = 2048
+MOST_ON_A_GPU = 16384
 #: What makes a model's numbers what they are: weights, configuration and tokenizer.
 PARTS = (
     "*.safetensors",
@@ -90,6 +96,30 @@ def usual_dtype(device: str) -> str:
     if device == "cpu":
         return "float32"
     return "bfloat16" if imported("torch").cuda.is_bf16_supported() else "float16"
+
+
+def usual_batch(model: Any) -> int:
+    """Return how many tokens a quarter of the device's free memory can evaluate together.
+
+    Beyond a few thousand a larger batch is no faster.
+    """
+    import psutil
+    import torch
+
+    config = model.config.get_text_config()
+    hidden, n_heads = (
+        int(config.hidden_size),
+        int(getattr(config, "num_attention_heads", None) or 1),
+    )
+    inner = int(getattr(config, "intermediate_size", None) or 4 * hidden)
+    width = int(getattr(config, "head_dim", None) or hidden // n_heads)
+    states = 2 * width * int(getattr(config, "num_key_value_heads", None) or n_heads)
+    numbers = HELD * int(config.num_hidden_layers) * states + 8 * hidden + 4 * inner
+    if model.device.type == "cuda":
+        free, most = torch.cuda.mem_get_info(model.device)[0], MOST_ON_A_GPU
+    else:
+        free, most = psutil.virtual_memory().available, MOST_ON_A_CPU
+    return max(LEAST_BATCH, min(most, int(free // (4 * numbers * model.dtype.itemsize))))
 
 
 def imported(package: str) -> Any:

@@ -6,22 +6,30 @@ numbers do not depend, to 1e-4, on the rows that share its batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from adjudge.engines.base import Tokens
-from adjudge.engines.hf_draws import Draw, Noise
-from adjudge.engines.hf_rows import Row, Scored, batches, row_batches
+from adjudge.engines.hf_rows import batches
 from adjudge.errors import EngineError
 
-#: How many of the likeliest tokens are told.
-TOP = 5
+#: What a run says of batches that did not fit.
+HALVED = "batches halved for want of memory"
+#: What torch says where a CPU has no memory left.
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+
+_GROUPED = "TRANSFORMERS_SDPA_FORCE_GQA"
+
+Part = TypeVar("Part")
+Found = TypeVar("Found")
 
 
 class HfModel:
@@ -39,6 +47,13 @@ class HfModel:
         CPU threads; None: as torch has been told.
     batch
         Tokens, padding included, that are evaluated together.
+
+    Attributes
+    ----------
+    batch
+        As given; less once that was more than memory holds.
+    events
+        What happened that is worth telling, and how often.
     """
 
     def __init__(
@@ -51,8 +66,9 @@ class HfModel:
         threads: int | None,
         batch: int,
     ) -> None:
-        self._model, self._causal, self._name = model, causal, name
-        self._threads, self._batch = threads, batch
+        self.model, self._causal, self._name = model, causal, name
+        self._threads, self.batch = threads, batch
+        self.events: Counter[str] = Counter()
         self._lock = Lock()  # one batch at a time: some leave before the last layer
         self._pad = int(tokenizer.pad_token_id or 0)  # it is masked, so any token will do
         self._end = tokenizer.eos_token_id
@@ -63,38 +79,14 @@ class HfModel:
         self.n_dimensions = int(model.config.hidden_size)
         self.attention = str(getattr(model.config, "_attn_implementation", None))
         self.n_positions = self._n_positions()
-        self._chooses = "logits_to_keep" in signature(model.forward).parameters
-        self._ends = self._own_generation() if causal else frozenset[int]()
-
-    # --- log-probabilities ----------------------------------------------------------------------
-
-    def scored(self, rows: Sequence[Row]) -> Iterator[Scored]:
-        """Yield what each row wants, from the softmax over the whole vocabulary."""
-        for indices in row_batches(rows, self._batch, self.n_vocab):
-            yield from self._scored(rows, indices)
-
-    def _scored(self, rows: Sequence[Row], indices: Sequence[int]) -> list[Scored]:
-        import torch
-
-        columns = sorted({place for i in indices for place in rows[i].places})
-        column = {place: k for k, place in enumerate(columns)}
-        with self._running():
-            ids, mask = self._padded([rows[i].tokens for i in indices])
-            shown: dict[str, Any] = {}
-            if self._chooses:
-                shown["logits_to_keep"] = torch.tensor(columns, device=ids.device)
-            output = self._model(input_ids=ids, attention_mask=mask, use_cache=False, **shown)
-            logits = output.logits if shown else output.logits[:, columns]
-            found = []
-            for k, i in enumerate(indices):
-                at, tokens = zip(*((column[place], t) for place, t in rows[i].wanted), strict=True)
-                own = logits[k].float()
-                every = own.logsumexp(dim=-1)
-                values = own[list(at), list(tokens)] - every[list(at)]
-                top = (own[at[0]] - every[at[0]]).topk(TOP)
-                likeliest = zip(top.indices.tolist(), top.values.tolist(), strict=True)
-                found.append(Scored(i, values.cpu().numpy(), tuple(likeliest)))
-        return found
+        self.dtype = str(model.dtype).removeprefix("torch.")
+        asks = signature(model.forward).parameters
+        #: Whether it can be told of which places to show logits.
+        self.chooses = "logits_to_keep" in asks
+        self._counts = "position_ids" in asks
+        self.cache_name = "cache" if "cache" in asks else "past_key_values"
+        #: The tokens that end a text.
+        self.ends = self._own_generation() if causal else frozenset[int]()
 
     # --- vectors --------------------------------------------------------------------------------
 
@@ -108,18 +100,20 @@ class HfModel:
         nothing = np.zeros((0, self.n_dimensions), dtype=np.float32)
         yield from ((i, nothing) for i, row in enumerate(rows) if not row)
         filled = [i for i, row in enumerate(rows) if row]
-        for places in batches([len(rows[i]) for i in filled], self._batch):
-            indices = [filled[place] for place in places]
-            with self._running():
-                ids, mask = self._padded([rows[i] for i in indices])
+
+        def run(indices: Sequence[int]) -> list[tuple[int, Any]]:
+            with self.running():
+                ids, mask = self.padded([rows[i] for i in indices])
                 states = self._states(layer, input_ids=ids, attention_mask=mask)
-                found = [states[k, : len(rows[i])].float().cpu() for k, i in enumerate(indices)]
-            for index, vectors in zip(indices, found, strict=True):
-                yield index, vectors.numpy()
+                return [(i, states[k, : len(rows[i])].float().cpu()) for k, i in enumerate(indices)]
+
+        parts = batches([len(rows[i]) for i in filled], self.batch)
+        for found in self.halving(([filled[k] for k in part] for part in parts), run):
+            yield from ((index, vectors.numpy()) for index, vectors in found)
 
     def _states(self, layer: int, **inputs: Any) -> Any:
         """Return what a layer puts out: what goes into the next one, which then need not run."""
-        model = self._model.base_model
+        model = self.model.base_model
         if self._causal:
             inputs["use_cache"] = False
         if layer == self.n_layers:
@@ -139,56 +133,9 @@ class HfModel:
             hook.remove()
         raise EngineError(f"{self._name} has no layer {layer} that can be looked into")
 
-    # --- writing --------------------------------------------------------------------------------
-
-    def written(self, draws: Sequence[Draw]) -> Iterator[tuple[int, Tokens, bool]]:
-        """Yield the index of each draw, its tokens and whether the model ended it itself.
-
-        The token that ends a text is the last of its tokens. Draws are greedy decoding with
-        Gumbel noise, each row's from its own generator, so they do not depend on the batch.
-        """
-        for indices in batches([len(d.tokens) + d.max_tokens for d in draws], self._batch):
-            yield from self._written(draws, indices)
-
-    def _written(
-        self, draws: Sequence[Draw], indices: Sequence[int]
-    ) -> Iterator[tuple[int, Tokens, bool]]:
-        import torch
-
-        chosen = [draws[i] for i in indices]
-        with self._running():
-            ids, mask = self._padded([draw.tokens for draw in chosen], left=True)
-            limits = torch.tensor([draw.max_tokens for draw in chosen], device=self._model.device)
-            n_prompt = ids.shape[1]
-            sequences = self._model.generate(
-                input_ids=ids,
-                attention_mask=mask,
-                max_new_tokens=int(limits.max()),
-                logits_processor=[Noise(chosen)],
-                stopping_criteria=[lambda ids, *_, **__: ids.shape[1] - n_prompt >= limits],
-            )[:, n_prompt:].tolist()
-        for index, draw, tokens in zip(indices, chosen, sequences, strict=True):
-            length = next(
-                (i + 1 for i, token in enumerate(tokens) if token in self._ends), len(tokens)
-            )
-            length = min(length, draw.max_tokens)
-            yield index, tuple(tokens[:length]), tokens[length - 1] in self._ends
-
-    def _own_generation(self) -> frozenset[int]:
-        """Return the tokens that end a text; of the model's other habits none is kept."""
-        from transformers import GenerationConfig
-
-        theirs = self._model.generation_config.eos_token_id
-        ends = {theirs} if isinstance(theirs, int) else set(theirs or ())
-        ends |= {self._end} - {None}
-        self._model.generation_config = GenerationConfig(
-            do_sample=False, eos_token_id=sorted(ends) or None, pad_token_id=self._pad
-        )
-        return frozenset(ends)
-
     # --- parts ----------------------------------------------------------------------------------
 
-    def _padded(self, rows: Sequence[Tokens], *, left: bool = False) -> tuple[Any, Any]:
+    def padded(self, rows: Sequence[Tokens], *, left: bool = False) -> tuple[Any, Any]:
         """Return token ids and attention mask, ``(n_rows, longest)``."""
         import torch
 
@@ -197,14 +144,26 @@ class HfModel:
         for i, row in enumerate(rows):
             place = slice(shape[1] - len(row), None) if left else slice(len(row))
             ids[i, place], mask[i, place] = row, 1
-        return tuple(torch.from_numpy(each).to(self._model.device) for each in (ids, mask))
+        return tuple(torch.from_numpy(each).to(self.model.device) for each in (ids, mask))
+
+    def _own_generation(self) -> frozenset[int]:
+        """Return the tokens that end a text; of the model's other habits none is kept."""
+        from transformers import GenerationConfig
+
+        theirs = self.model.generation_config.eos_token_id
+        ends = {theirs} if isinstance(theirs, int) else set(theirs or ())
+        ends |= {self._end} - {None}
+        self.model.generation_config = GenerationConfig(
+            do_sample=False, eos_token_id=sorted(ends) or None, pad_token_id=self._pad
+        )
+        return frozenset(ends)
 
     def _n_positions(self) -> int | None:
         """Return how many tokens the model can tell apart by their place; None: any number."""
-        n = getattr(self._model.config, "max_position_embeddings", None)
+        n = getattr(self.model.config, "max_position_embeddings", None)
         if n is None:
             return None
-        for name, module in self._model.named_modules():
+        for name, module in self.model.named_modules():
             padding = getattr(module, "padding_idx", None)
             if name.endswith("position_embeddings") and padding is not None:
                 return int(n) - int(padding) - 1  # places count from after the padding's
@@ -214,29 +173,101 @@ class HfModel:
         """Return the model's layers in order; None where they are not kept as a list."""
         import torch
 
-        for module in self._model.modules():
+        for module in self.model.modules():
             if isinstance(module, torch.nn.ModuleList) and len(module) == self.n_layers:
                 return module
         return None
 
+    def after(self, cache: Any, mask: Any, starts: Sequence[int]) -> dict[str, Any]:
+        """Return what to tell a model that goes on after a cache of states.
+
+        Parameters
+        ----------
+        cache
+            Of transformers; states end in one column for all rows.
+        mask
+            Which of the new tokens are no padding, ``(n_rows, n_tokens)``.
+        starts
+            How many of the states are each row's own: the last ones.
+        """
+        import torch
+
+        start = torch.tensor(starts, device=mask.device)[:, None]
+        n_states = int(start.max())
+        before = torch.arange(n_states, device=mask.device) >= n_states - start
+        told = {self.cache_name: cache, "use_cache": True}
+        told["attention_mask"] = torch.cat([before.to(mask.dtype), mask], dim=1)
+        if self._counts:  # padding has the place of the last token: some models know no further
+            told["position_ids"] = start + mask.cumsum(dim=1) - 1
+        return told
+
+    def halving(
+        self, parts: Iterable[Sequence[Part]], run: Callable[[Sequence[Part]], Found]
+    ) -> Iterator[Found]:
+        """Yield what `run` returns for each part; one that memory does not hold is halved."""
+        for part in parts:
+            waiting = deque([part])
+            while waiting:
+                here = waiting.popleft()
+                try:
+                    found = run(here)
+                except NoMemoryError as error:
+                    if len(here) == 1:
+                        raise self.too_large() from error
+                    self.events[HALVED] += 1
+                    self.batch = max(1, self.batch // 2)
+                    middle = len(here) // 2
+                    waiting.extendleft([here[middle:], here[:middle]])
+                    continue
+                yield found
+
+    def too_large(self) -> EngineError:
+        """Return the error for a prompt that memory does not hold."""
+        return EngineError(
+            f"{self._name} needs more memory for one prompt than there is; "
+            "shorten the texts that are shown, or load it with dtype=bfloat16"
+        )
+
     @contextmanager
-    def _running(self) -> Iterator[None]:
-        """Evaluate without gradients and with the threads that were asked for."""
+    def running(self) -> Iterator[Any]:
+        """Give the model, to be run without gradients and with the threads that were asked for."""
         import torch
 
         with self._lock:
             before = torch.get_num_threads()
             torch.set_num_threads(self._threads or before)
             try:
-                with torch.inference_mode():
-                    yield
-            except torch.OutOfMemoryError as error:
-                raise EngineError(
-                    f"{self._name} needs more memory than there is; load it with fewer tokens "
-                    f"together, as in #batch={max(1, self._batch // 4)}"
-                ) from error
+                with torch.inference_mode(), self._grouped_heads():
+                    yield self.model
+            except RuntimeError as error:  # torch.OutOfMemoryError is one
+                if any(words in str(error).lower() for words in _NO_MEMORY):
+                    raise NoMemoryError(str(error)) from error
+                raise
             finally:
                 torch.set_num_threads(before)
+
+    @contextmanager
+    def _grouped_heads(self) -> Iterator[None]:
+        """Let query heads share keys and values without copies of these.
+
+        Transformers copies them where there is a mask, as GPU kernels need; the CPU's do not.
+        """
+        if self.model.device.type != "cpu":
+            yield
+            return
+        before = os.environ.get(_GROUPED)
+        os.environ[_GROUPED] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_GROUPED]
+            else:
+                os.environ[_GROUPED] = before
+
+
+class NoMemoryError(Exception):
+    """A batch did not fit into memory."""
 
 
 class _EnoughError(Exception):

@@ -12,9 +12,6 @@ import numpy.typing as npt
 from adjudge.engines.base import NextToken, Tokens, label_contexts, score_labels
 from adjudge.exchange import LabelScores, ScoreLabels, ScoreText, Usage
 
-#: How many logits one batch may make, unless a single row makes more: 256 MiB in 32 bits.
-LOGITS = 1 << 26
-
 
 class Row(NamedTuple):
     """Tokens, and what is wanted of them: pairs of a place and a token that may come after it."""
@@ -29,11 +26,15 @@ class Row(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """The log-probs that a row wants, and the likeliest tokens after its first place."""
+    """The log-probs that a row wants, and the likeliest tokens after its first place.
+
+    `n_evaluated` counts the tokens evaluated for it that no row before it had paid for.
+    """
 
     row: int
     logprobs: npt.NDArray[np.float32]
     top: tuple[tuple[int, float], ...]
+    n_evaluated: int
 
 
 @dataclass(eq=False)
@@ -45,6 +46,7 @@ class AskedLabels:
     labels: list[Tokens]
     seen: dict[Tokens, dict[int, float]] = field(default_factory=dict)
     top: tuple[tuple[int, float], ...] = ()
+    n_evaluated: int = 0
 
     def __post_init__(self) -> None:
         self.contexts = label_contexts(self.labels)
@@ -66,17 +68,17 @@ class AskedLabels:
             beginning = context[: place + 1 - len(self.prompt)]
             self.seen.setdefault(beginning, {})[token] = float(value)
         self.top = self.top or scored.top
+        self.n_evaluated += scored.n_evaluated
         self.waiting -= 1
 
     def reply(self, piece: Callable[[int], str]) -> LabelScores:
         """Return the reply, once nothing is waiting; `piece` says how a token is written."""
-        evaluated = sum(len(self.prompt) + len(context) for context in self.longest)
         return score_labels(
             self.request,
             self.labels,
             {context: NextToken(after, 0.0) for context, after in self.seen.items()},
             top_tokens=[(piece(token), value) for token, value in self.top],
-            usage=Usage(prompt_tokens=len(self.prompt), evaluated_tokens=evaluated),
+            usage=Usage(prompt_tokens=len(self.prompt), evaluated_tokens=self.n_evaluated),
         )
 
     def _wanted(self, context: Tokens) -> list[tuple[int, int]]:
@@ -100,26 +102,6 @@ def batches(lengths: Sequence[int], limit: int) -> Iterator[list[int]]:
             yield batch
             batch = []
         batch.append(index)
-    if batch:
-        yield batch
-
-
-def row_batches(rows: Sequence[Row], limit: int, n_vocab: int) -> Iterator[list[int]]:
-    """Yield indices of rows to evaluate together, longest first.
-
-    Logits come for the places of all rows in every row, so their number is bounded too.
-    """
-    batch: list[int] = []
-    places: set[int] = set()
-    for index in sorted(range(len(rows)), key=lambda i: -len(rows[i].tokens)):
-        n, longest = len(batch) + 1, len(rows[batch[0] if batch else index].tokens)
-        wider = places.union(rows[index].places)
-        too_many = n * longest > limit or n * len(wider) * n_vocab > LOGITS
-        if batch and too_many:
-            yield batch
-            batch, wider = [], set(rows[index].places)
-        batch.append(index)
-        places = wider
     if batch:
         yield batch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from adjudge.engines.base import Engine
@@ -62,6 +63,11 @@ class RoutedEngine(Engine):
     def prompt_tokens(self, request: Request) -> Sequence[int] | None:
         """See `Engine.prompt_tokens`."""
         return self._engine(request).prompt_tokens(request)
+
+    @property
+    def events(self) -> Mapping[str, int]:
+        """Those of both."""
+        return dict(sum((Counter(engine.events) for engine in self._engines), Counter[str]()))
 
     def close(self) -> None:
         """Close both."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjudge.engines.hf_rows import LOGITS, AskedLabels, Row, Scored, batches, row_batches
+from adjudge.engines.hf_rows import AskedLabels, Row, Scored, batches
 from adjudge.exchange import Message, ScoreLabels
 
 lengths_ = st.lists(st.integers(1, 50), max_size=30)
@@ -32,28 +32,6 @@ def test_batches_are_as_large_as_they_may_be(lengths: list[int], limit: int) -> 
         assert lengths[batch[-1]] >= lengths[after[0]], "the longest come first"
 
 
-@given(lengths_, st.integers(1, 120), st.integers(1, 40))
-def test_rows_of_a_batch_make_no_more_logits_than_fit(
-    lengths: list[int], limit: int, n_fit: int
-) -> None:
-    """The places that are wanted of any row are computed for every row."""
-    rows = [Row((0,) * n, ((n - 1, 5), (n // 2, 6), (n - 1, 7))) for n in lengths]
-    n_vocab = LOGITS // n_fit
-    found = list(row_batches(rows, limit, n_vocab))
-    assert sorted(chain.from_iterable(found)) == list(range(len(rows)))
-    for batch in found:
-        places = {place for i in batch for place in rows[i].places}
-        longest = max(lengths[i] for i in batch)
-        assert len(batch) == 1 or len(batch) * len(places) * n_vocab <= LOGITS
-        assert len(batch) == 1 or len(batch) * longest <= limit
-
-
-def test_without_the_bound_on_logits_rows_are_batched_by_their_tokens() -> None:
-    lengths = [2, 9, 3, 1, 3, 3]
-    rows = [Row((0,) * n, ((n - 1, 5),)) for n in lengths]
-    assert list(row_batches(rows, 6, 1)) == list(batches(lengths, 6))
-
-
 def test_labels_want_one_row_for_each_beginning_that_begins_no_other() -> None:
     request = ScoreLabels(messages=(Message(role="user", content="?"),), labels=tuple("abcd"))
     asked = AskedLabels(request, (9, 9), [(1,), (1, 2, 3), (1, 4), (5, 6)])
@@ -66,7 +44,7 @@ def test_labels_want_one_row_for_each_beginning_that_begins_no_other() -> None:
     for k, (context, row) in enumerate(rows.items()):
         assert asked.waiting == 2 - k
         values = np.log([shares[token] for _, token in row.wanted])
-        asked.take(context, Scored(k, values, ((1, math.log(0.5)),)))
+        asked.take(context, Scored(k, values, ((1, math.log(0.5)),), 4 - k))
     reply = asked.reply(str)
     assert np.exp(reply.logprobs) == pytest.approx([0.5, 0.5 * 0.25 * 0.125, 0.25, 0.125])
     assert reply.exact
