@@ -9,7 +9,14 @@ if TYPE_CHECKING:
     from adjudge.api import BoundJudge, Scores, judge, load_engine
     from adjudge.engines.base import Engine
     from adjudge.engines.replay import RecordingEngine, ReplayEngine
-    from adjudge.errors import AdjudgeError, ConfigError, DataError, EngineError, StoreError
+    from adjudge.errors import (
+        AdjudgeError,
+        BudgetError,
+        ConfigError,
+        DataError,
+        EngineError,
+        StoreError,
+    )
     from adjudge.grading import Grader
     from adjudge.runs.store import Store
     from adjudge.schema import Criterion, Judgment, Signature, Status
@@ -17,6 +24,7 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "AdjudgeError": "adjudge.errors",
     "BoundJudge": "adjudge.api",
+    "BudgetError": "adjudge.errors",
     "ConfigError": "adjudge.errors",
     "Criterion": "adjudge.schema",
     "DataError": "adjudge.errors",
@@ -38,6 +46,7 @@ _EXPORTS = {
 __all__ = [
     "AdjudgeError",
     "BoundJudge",
+    "BudgetError",
     "ConfigError",
     "Criterion",
     "DataError",

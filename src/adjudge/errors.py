@@ -6,6 +6,7 @@
     ├── ConfigError    a retry cannot help: a wrong name, option, model or prompt
     ├── DataError      a file's content is wrong: names the file, line and field
     ├── EngineError    a model failed to answer; `retryable` says whether a retry may help
+    ├── BudgetError    what may be spent is spent: what was answered is kept
     └── StoreError     a store cannot be read or written
 
 Every message says what was got, what is allowed and what to do.
@@ -72,6 +73,10 @@ class EngineError(AdjudgeError):
     def __init__(self, message: str, *, retryable: bool = False, hint: str = "") -> None:
         self.retryable, self.hint = retryable, hint
         super().__init__(f"{message}; {hint}" if hint else message)
+
+
+class BudgetError(AdjudgeError):
+    """The tokens or the money that a command may spend are spent."""
 
 
 class StoreError(AdjudgeError):

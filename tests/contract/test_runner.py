@@ -187,7 +187,11 @@ def test_the_plan_counts_what_a_run_then_does() -> None:
     assert (plan.n_items, plan.n_stored) == (6, 0)
     assert (plan.n_generations, plan.n_label_scorings) == (10, 30)
     assert plan.written_tokens == 10 * 120
-    assert plan.total_tokens is None
+    asked = [each.request for each in planned(LADDER, items, engine, store)]
+    n_bytes = sum(len(message.content.encode()) for each in asked for message in each.messages)
+    assert plan.by_bytes, "this engine does not tell its tokens"
+    assert plan.total_tokens == pytest.approx(n_bytes / 4, rel=0.01)
+    assert plan.unique_tokens < 0.7 * plan.total_tokens
     assert plan.estimated
     assert engine.asked == []
     list(Runner(LADDER, engine, store).run(items[:3]))

@@ -19,6 +19,7 @@ from adjudge.runs.config import AblateConfig, CommonConfig, named_values
 if TYPE_CHECKING:
     from adjudge.benchmarks.base import Benchmark, RatedResponse, Rows
     from adjudge.engines.base import Engine
+    from adjudge.engines.metered import Budget
     from adjudge.experiments.ablate import AblationResult, AblationRow, Preset, Task
     from adjudge.experiments.bench import BenchRow
     from adjudge.judges.base import Judge
@@ -57,7 +58,11 @@ def ablate(config: AblateConfig, bench: str) -> None:
     console = Console(stderr=True)
     results: dict[int, AblationResult] = {}
     order = sorted(range(len(tasks)), key=lambda i: (tasks[i].model, tasks[i].ladder_model))
-    with interruptible() as stop, Store(config.store) as store, Engines(models) as engines:
+    with (
+        interruptible() as stop,
+        Store(config.store) as store,
+        Engines(models, config.budget()) as engines,
+    ):
         for done, i in enumerate(order, start=1):
             if tasks[i].why_not:
                 results[i] = AblationResult(tasks[i])
@@ -85,8 +90,8 @@ def ablate(config: AblateConfig, bench: str) -> None:
 class Engines:
     """The engines of several models by their names, one loaded at a time."""
 
-    def __init__(self, references: dict[str, str]) -> None:
-        self._references = references
+    def __init__(self, references: dict[str, str], budget: Budget) -> None:
+        self._references, self._budget = references, budget
         self._loaded: tuple[str, str] | None = None
         self._open = ExitStack()
 
@@ -105,8 +110,9 @@ class Engines:
             self._open.close()
             self._loaded = None
             writer = self._references[ladder_model] if ladder_model else None
-            self._engine = api.load_engine(self._references[model], ladder_model=writer)
-            self._open.callback(self._engine.close)
+            loaded = api.load_engine(self._references[model], ladder_model=writer)
+            self._open.callback(loaded.close)
+            self._engine = self._budget.metered(loaded)
             self._loaded = key
         return self._engine
 

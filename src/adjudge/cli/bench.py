@@ -339,7 +339,7 @@ def _judged(
         scored = by_response(method, judgments, rows)
     after = [*summary_lines(summarize(judgments)), *cut_lines(n_cut, config.truncate_source)]
     after += [f"run: {begun.id} in {config.store}"]
-    after += cost_lines(counters, time.monotonic() - started)
+    after += cost_lines(counters, time.monotonic() - started, engine)
     if config.out:
         write_rows(config.out, score_rows(scored))
         after.append(f"scores: {config.out}")

@@ -77,7 +77,7 @@ def consistency(config: ConsistencyConfig, bench: str) -> None:
     with (
         interruptible() as stop,
         Store(config.store) as store,
-        closing(api.load_engine(config.model)) as engine,
+        closing(config.budget().metered(api.load_engine(config.model))) as engine,
     ):
         graded, compared = (
             _judged(config, method, each, named, engine, store, stop.is_set)
@@ -240,7 +240,7 @@ def _judged(
         signature=signature, data=named["benchmark"].partition("#")[0], stopped=stopped,
     )  # fmt: skip
     counters = finished(begun, console, config.store)
-    cost = cost_lines(counters, time.monotonic() - started)
+    cost = cost_lines(counters, time.monotonic() - started, engine)
     lines = [f"run: {begun.id} in {config.store}", *cost, *cut_lines(n_cut, config.truncate_source)]
     return _Judged(
         list(store.judgments(begun.id)), [f"{method.name}: {each}" for each in lines], signature

@@ -54,7 +54,7 @@ def configured(
     for each in fields(kind):  # type: ignore[arg-type]
         single = hints[each.name] in (str, int, bool)
         hint: Any = hints[each.name] if single else list[str]
-        if hints[each.name] == float | None:
+        if hints[each.name] in (float, float | None):
             hint = float
         text = each.metadata["help"]
         if each.default is not MISSING and each.default not in (None, "", (), 0, False):

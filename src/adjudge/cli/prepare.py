@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from adjudge.errors import ConfigError
-from adjudge.runs.config import CheckConfig, JudgeConfig, LadderConfig
+from adjudge.runs.config import CheckConfig, JudgeConfig, LadderConfig, PromptSearchConfig
 from adjudge.schema import TASKS
 
 if TYPE_CHECKING:
@@ -32,12 +32,14 @@ def load_method(config: JudgeConfig, task: str, *, pairs: bool = False) -> Judge
     )
 
 
-def load_engine(config: JudgeConfig | LadderConfig | CheckConfig) -> Engine:
-    """Return the engine of a configuration; with a model for ladders, both as one."""
+def load_engine(
+    config: JudgeConfig | LadderConfig | CheckConfig | PromptSearchConfig,
+) -> Engine:
+    """Return the engine of a configuration, within its budget; with a model for ladders, both."""
     from adjudge import api
 
     if isinstance(config, LadderConfig):
-        return api.load_engine(config.model)
+        return config.budget().metered(api.load_engine(config.model))
     if config.ladder_model and isinstance(config, JudgeConfig):
         if config.ladders:
             raise ConfigError("--ladder-model writes ladders, --ladders has them: give one")
@@ -46,7 +48,8 @@ def load_engine(config: JudgeConfig | LadderConfig | CheckConfig) -> Engine:
                 f"the judge {config.judge!r}, with these options, writes nothing that another "
                 "model could write for it: drop --ladder-model"
             )
-    return api.load_engine(config.model, ladder_model=config.ladder_model or None)
+    budget = config.budget()
+    return budget.metered(api.load_engine(config.model, ladder_model=config.ladder_model or None))
 
 
 def load_sources(data: str, task: str) -> tuple[list[Source], str, Sequence[str]]:

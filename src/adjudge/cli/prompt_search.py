@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
 def search(config: PromptSearchConfig, file: str) -> None:
     """Search for an instruction by each criterion, and write prompts with them."""
     from adjudge import api
+    from adjudge.cli.prepare import load_engine
     from adjudge.experiments.prompt_search import found, grouped, log_rows, start_search
     from adjudge.formats.responses import read_responses
     from adjudge.formats.rows import write_rows
@@ -55,7 +56,7 @@ def search(config: PromptSearchConfig, file: str) -> None:
     with (
         interruptible() as stop,
         Store(config.store) as store,
-        closing(api.load_engine(config.model, ladder_model=config.ladder_model or None)) as engine,
+        closing(load_engine(config)) as engine,
     ):
         judge = api.BoundJudge(method, engine, criteria, truncate_source=config.truncate_source)
         signature, n_cut = str(judge.signature_for(rows)), judge.n_cut(rows)
@@ -71,7 +72,7 @@ def search(config: PromptSearchConfig, file: str) -> None:
         *(f"{name}: {each.best.instruction}" for name, each in best.items()),
         *(f"{name}: {_counts(each)}" for name, each in best.items()),
         *cut_lines(n_cut, config.truncate_source),
-        *cost_lines(counters, time.monotonic() - started),
+        *cost_lines(counters, time.monotonic() - started, engine),
     ]
     if config.log:
         write_rows(config.log, log_rows(ended.log))

@@ -56,7 +56,7 @@ def score(config: RunConfig, file: str) -> None:
         judgments = list(store.judgments(run.id))
         signature, n_cut = str(judge.signature_for(rows)), judge.n_cut(rows)
     after = cut_lines(n_cut, config.truncate_source)
-    after += cost_lines(counters, time.monotonic() - started)
+    after += cost_lines(counters, time.monotonic() - started, judge.engine)
     if config.out:
         write_rows(config.out, score_rows(judgments))
         after.append(f"scores: {config.out}")

@@ -138,7 +138,11 @@ def _run_all(
 
     console = Console(stderr=True)
     outcomes: dict[Job, Judged | str] = {}
-    with interruptible() as stop, Store(config.store) as store, Engines(models) as engines:
+    with (
+        interruptible() as stop,
+        Store(config.store) as store,
+        Engines(models, config.budget()) as engines,
+    ):
         for done, (job, each) in enumerate(work.items(), start=1):
             said = f"run {done} of {len(work)}: {job.model}, {job.benchmark}, {job.judge}"
             print_lines(console, [said])

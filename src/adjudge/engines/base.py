@@ -64,6 +64,10 @@ class Engine(ABC):
         """What happened since the engine was loaded that its users should know: how often."""
         return {}
 
+    def remarks(self) -> list[str]:
+        """Return what to say under a run's table of how the engine fared."""
+        return [f"{count:,} x {what}" for what, count in self.events.items()]
+
     def close(self) -> None:  # noqa: B027 - most engines hold nothing
         """Free what the engine holds."""
 

@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from adjudge.engines.base import Engine
 from adjudge.exchange import Capability
 from adjudge.runs.plan import Plan
 from adjudge.runs.runner import Counters
@@ -132,31 +133,41 @@ def summary_lines(summary: Summary, most: int = 5) -> list[str]:
     return [*lines, f"status: {statuses or 'none'}; mean coverage: {coverage}"]
 
 
-def cost_lines(counters: Counters, seconds: float) -> list[str]:
-    """Return what a run cost."""
+def cost_lines(counters: Counters, seconds: float, engine: Engine) -> list[str]:
+    """Return what a run cost, and how its engine fared."""
     calls = f"{count(counters.calls)} model calls, {count(counters.reused)} replies reused"
     tokens = (
         f"{count(counters.evaluated_tokens)} prompt tokens evaluated, "
-        f"{count(counters.saved_tokens)} saved, {count(counters.generated_tokens)} written"
+        f"{count(counters.saved_tokens)} saved{_share(counters.saved_tokens, counters.prompt_tokens)}"
+        f", {count(counters.generated_tokens)} written"
     )
-    return [f"{calls}; {seconds:.1f} s", f"tokens: {tokens}"]
+    return [f"{calls}; {seconds:.1f} s", f"tokens: {tokens}", *engine.remarks()]
+
+
+def _share(part: int, whole: int, what: str = "") -> str:
+    return f" ({part / whole:.0%}{what})" if part and whole else ""
 
 
 def plan_lines(plan: Plan) -> list[str]:
     """Return what a run would cost."""
-    about = "~" if plan.estimated or plan.sampled or plan.adaptive else ""
+    inexact = plan.estimated or plan.sampled or plan.adaptive or plan.by_bytes
+    about = "~" if inexact else ""
     calls = "~" if plan.adaptive else ""
     lines = [
         f"{count(plan.n_items)} items; {count(plan.n_stored)} replies are in the store already",
         f"{calls}{count(plan.n_calls)} model calls to make: "
         + ", ".join(f"{calls}{count(n)} {KINDS[kind]}" for kind, n in _shown(plan).items()),
         f"prompt tokens: {about}{count(plan.total_tokens)} in all, "
-        f"{about}{count(plan.unique_tokens)} unique; up to {count(plan.written_tokens)} written",
+        f"{about}{count(plan.unique_tokens)} unique"
+        f"{_share(plan.total_tokens - plan.unique_tokens, plan.total_tokens, ' shared')}; "
+        f"up to {count(plan.written_tokens)} written",
     ]
     if plan.adaptive:
         lines.append("~ depends on what comes out: what is asked next follows from the replies")
     if plan.estimated:
         lines.append("~ rests on texts that are not written yet; they count in full length")
+    if plan.by_bytes:
+        lines.append("~ takes four bytes for a token: this engine does not tell its tokens")
     if plan.sampled:
         lines.append("~ rests on a sample of the prompts: there are too many to count them all")
     return lines

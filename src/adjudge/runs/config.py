@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from adjudge.engines.metered import Budget, read_prices
 from adjudge.errors import ConfigError
 from adjudge.registry import unknown_name
 
@@ -50,6 +51,21 @@ class CommonConfig:
     truncate_source: int = field(
         default=0, metadata={"help": "Cut sources to so many tokens; 0: never"}
     )
+
+    prices: str = field(
+        default="", metadata={"help": "TOML file of what models' tokens cost, to count money"}
+    )
+    max_cost: float = field(
+        default=0.0, metadata={"help": "Stop when so much money is spent; 0: never"}
+    )
+    max_tokens: int = field(
+        default=0, metadata={"help": "Stop when so many tokens are spent; 0: never"}
+    )
+
+    def budget(self) -> Budget:
+        """Return what may be spent."""
+        prices = read_prices(self.prices) if self.prices else None
+        return Budget(max_tokens=self.max_tokens, max_cost=self.max_cost, prices=prices)
 
     def options(self) -> dict[str, str]:
         """Return the judge's options by name; see `named_values`."""

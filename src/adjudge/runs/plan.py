@@ -33,6 +33,8 @@ from adjudge.schema import Item, canonical_json
 #: Up to so many calls, tokens are counted; beyond, they are estimated from a sample.
 EXACT_PROMPTS = 2000
 SAMPLE = 8
+#: Of English, about; for engines that do not know their tokens.
+BYTES_PER_TOKEN = 4
 MOST_WRITTEN = 4096
 
 
@@ -62,7 +64,7 @@ class Plan(NamedTuple):
         Calls to make, by what is asked for. A rung that has to be drawn again adds one.
     total_tokens, unique_tokens
         Prompt tokens of the calls, and the edges of their prefix tree: what must be evaluated
-        at least. None if the engine cannot tell.
+        at least.
     written_tokens
         Tokens that the texts to write may have together.
     estimated
@@ -71,17 +73,20 @@ class Plan(NamedTuple):
         Whether tokens were estimated from a sample: beyond `EXACT_PROMPTS` calls.
     adaptive
         Whether calls depend on replies that are not there yet; see `Judge.adapts`.
+    by_bytes
+        Whether tokens were estimated as `BYTES_PER_TOKEN` bytes each: the engine cannot tell.
     """
 
     n_items: int
     n_stored: int
     by_kind: Mapping[Capability, int]
-    total_tokens: int | None
-    unique_tokens: int | None
+    total_tokens: int
+    unique_tokens: int
     written_tokens: int
     estimated: bool
     sampled: bool = False
     adaptive: bool = False
+    by_bytes: bool = False
 
     @property
     def n_calls(self) -> int:
@@ -197,6 +202,7 @@ def plan_run(judge: Judge, items: Iterable[Item], engine: Engine, store: Store) 
         estimated=estimated,
         sampled=by_kind.total() > EXACT_PROMPTS,
         adaptive=judge.adapts and by_kind.total() > 0,
+        by_bytes=tokens.by_bytes,
     )
 
 
@@ -214,8 +220,8 @@ class Cost(NamedTuple):
     """
 
     n_calls: int
-    total_tokens: int | None
-    unique_tokens: int | None
+    total_tokens: int
+    unique_tokens: int
     written_tokens: int
 
 
@@ -238,7 +244,7 @@ class _TokenCount:
     """
 
     def __init__(self, engine: Engine) -> None:
-        self._engine, self._n = engine, 0
+        self._engine, self._n, self.by_bytes = engine, 0, False
         self._requests: dict[str, list[Request]] = {}
         self._bytes = np.zeros(2)
         self._sampled = np.zeros(2)
@@ -252,25 +258,26 @@ class _TokenCount:
         if len(mine) == 2 * EXACT_PROMPTS:
             self._fold(mine)
 
-    def result(self) -> tuple[int | None, int | None]:
-        """Return the tokens of all prompts, and of their prefix trees; None if not known."""
-        if self._n <= EXACT_PROMPTS:
-            return self._counted()
+    def result(self) -> tuple[int, int]:
+        """Return the tokens of all prompts, and of their prefix trees."""
+        if self._n <= EXACT_PROMPTS and (counted := self._counted()):
+            return counted
         for mine in self._requests.values():
             self._fold(mine)
         in_bytes, in_tokens = self._sampled
-        if not in_tokens:
-            return None, None
-        total, unique = np.round(self._bytes * in_tokens / in_bytes).astype(int)
+        self.by_bytes = self._n > 0 and not in_tokens
+        ratio = in_tokens / in_bytes if in_tokens else 1 / BYTES_PER_TOKEN
+        total, unique = np.round(self._bytes * ratio).astype(int)
         return int(total), int(unique)
 
-    def _counted(self) -> tuple[int | None, int | None]:
+    def _counted(self) -> tuple[int, int] | None:
+        """Return the tokens where the engine knows all of them."""
         total = unique = 0
         for mine in self._requests.values():
             prompts = [self._engine.prompt_tokens(each) for each in mine]
             known = [prompt for prompt in prompts if prompt is not None]
             if len(known) < len(prompts):
-                return None, None
+                return None
             tree = prefix_plan(known)
             total += tree.total_tokens
             unique += tree.unique_tokens
