@@ -212,6 +212,9 @@ class LabelScores:
         False if a label was outside what the engine shows; its log-prob is then an upper bound.
     top_tokens
         The likeliest first tokens with their log-probs: what the model wanted to say.
+    merged
+        Texts of tokens that were counted for a label which they equal but for leading white
+        space, beside the labels' own.
     """
 
     request_id: str
@@ -222,6 +225,7 @@ class LabelScores:
     exact: bool = True
     top_tokens: tuple[tuple[str, float], ...] = ()
     usage: Usage = Usage()
+    merged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,6 +297,7 @@ def reply_from_json(text: str) -> Reply:
         values["masses"] = tuple(values["masses"])
         values["n_tokens"] = tuple(values["n_tokens"])
         values["top_tokens"] = tuple((token, value) for token, value in values["top_tokens"])
+        values["merged"] = tuple(values.get("merged", ()))  # not in older stores
         return LabelScores(**values)
     if kind == "TextScore":
         values["logprobs"] = tuple(values["logprobs"])

@@ -92,6 +92,8 @@ engines = Registry(
     {
         "llama": "adjudge.engines.llama:LlamaEngine",
         "hf": "adjudge.engines.hf:HfEngine",
+        "vllm": "adjudge.engines.vllm_local:VllmEngine",
+        "openai": "adjudge.engines.openai_http:OpenAIEngine",
         "replay": "adjudge.engines.replay:ReplayEngine",
     },
 )

@@ -13,7 +13,7 @@ from adjudge.exchange import Capability, Generate, Message, Request, ScoreLabels
 from adjudge.judges.ladder import LadderJudge
 from adjudge.judges.ladder_work import LadderBuild
 from adjudge.prompts.template import load_prompts
-from adjudge.runs.plan import plan_run
+from adjudge.runs.plan import plan_run, planned
 from adjudge.runs.runner import Runner
 from adjudge.runs.start import check_needs
 from adjudge.runs.store import Store
@@ -175,11 +175,17 @@ def test_the_plan_counts_what_either_engine_is_yet_to_do() -> None:
     assert plan_run(JUDGE, ITEMS, engine, store).n_calls == 0
 
 
-def test_without_the_tokens_of_one_engine_the_plan_has_none() -> None:
+def test_without_the_tokens_of_one_engine_the_plan_takes_bytes_for_its_prompts() -> None:
     engine = routed(Named("poet"), Named("critic", n_tokens=100))
     assert engine.prompt_tokens(WRITE) is None
     assert engine.prompt_tokens(SCORE) == list(range(100))
-    assert plan_run(JUDGE, ITEMS, engine, Store()).total_tokens is None
+    plan = plan_run(JUDGE, ITEMS, engine, Store())
+    asked = [each.request for each in planned(JUDGE, ITEMS, engine, Store())]
+    to_write = [each for each in asked if each.capability is Capability.GENERATE]
+    n_bytes = sum(len(message.content.encode()) for each in to_write for message in each.messages)
+    assert len(to_write) == 5
+    assert plan.total_tokens == pytest.approx(15 * 100 + n_bytes / 4, rel=0.01)
+    assert plan.by_bytes
 
 
 def test_a_writer_that_cannot_write_is_refused() -> None:

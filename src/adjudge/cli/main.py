@@ -16,6 +16,7 @@ from adjudge.cli import (
     catalogue,
     consistency,
     correlate,
+    engines,
     ladder,
     panel,
     prompt_search,
@@ -54,6 +55,7 @@ ablate.register(app)
 consistency.register(app)
 prompt_search.register(app)
 catalogue.register(app)
+engines.register(app)
 benchmarks.register(app)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from adjudge.errors import ConfigError
 from adjudge.exchange import Capability, LabelScores, Reply, Request, ScoreLabels, Usage
@@ -21,7 +21,12 @@ class Engine(ABC):
     prompts be planned and checked before anything runs.
     """
 
-    #: The kinds of request that this engine serves.
+    #: What it runs, how its models are named, and what it needs to be installed: for lists.
+    about: ClassVar[str] = ""
+    references: ClassVar[str] = ""
+    extra: ClassVar[str] = ""
+    modules: ClassVar[tuple[str, ...]] = ()
+    #: The kinds of request that this engine serves; of a class, with a model that can.
     capabilities: frozenset[Capability]
     #: Tokens that a prompt and its reply may have together; None if unknown.
     context_length: int | None = None
@@ -58,6 +63,11 @@ class Engine(ABC):
         """Return the token ids of a request's prompt, or None if the engine cannot know."""
         del request
         return None
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """What else there is to know of the model or its server, by name."""
+        return {}
 
     @property
     def events(self) -> Mapping[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from adjudge.engines.base import Tokens, label_tokens
@@ -102,6 +102,12 @@ class ChatText(ABC):
                 )
             parts.append(before)
         return (*parts, rest)
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """What a prompt and a reply stand between."""
+        before, between, *_ = self.markup
+        return {"chat template": f"{before!r} prompt {between!r} reply"}
 
     @cached_property
     def _header(self) -> tuple[str, str]:

@@ -87,6 +87,9 @@ class HfEngine(Engine):
         Whether to evaluate once what prompts share; False only serves to measure what that saves.
     """
 
+    about = "models of transformers (safetensors), in this process, on a CPU or a GPU"
+    references = "hf:FOLDER, hf:owner/repo"
+    extra, modules = "hf", ("torch", "transformers")
     capabilities = frozenset(Capability)
 
     def __init__(
@@ -204,6 +207,11 @@ class HfEngine(Engine):
                 self._prompts.clear()
             self._prompts[request.id] = self._text.prompt(request.messages)
         return self._prompts[request.id]
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """See `Engine.details`."""
+        return self._text.details if self._text.has_template else {}
 
     @property
     def events(self) -> Mapping[str, int]:

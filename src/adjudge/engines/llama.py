@@ -75,6 +75,9 @@ class LlamaEngine(Engine):
         Whether to keep what requests share; False only serves to measure what that saves.
     """
 
+    about = "GGUF models, by llama.cpp in this process"
+    references = "FILE.gguf, hf:owner/repo/FILE.gguf"
+    extra, modules = "llama", ("xllamacpp",)
     capabilities = frozenset({Capability.GENERATE, Capability.SCORE_LABELS})
 
     def __init__(
@@ -135,6 +138,11 @@ class LlamaEngine(Engine):
         if self._adapter:
             fields["adapter"] = f"{self._adapter.stem}@{model_hash(self._adapter)[:12]}"
         return fields
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """See `Engine.details`."""
+        return self._text.details
 
     def run(self, requests: Sequence[Request]) -> Iterator[Reply]:
         """Yield replies in depth-first order of the prompts' prefix tree; see `Engine.run`."""

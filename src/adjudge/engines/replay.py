@@ -102,6 +102,8 @@ class ReplayEngine(Engine):
         If it is not such a file.
     """
 
+    about = "replies that were recorded before, without a model"
+    references = "replay:FILE.jsonl"
     capabilities = frozenset(Capability)
 
     def __init__(self, path: str | Path) -> None:

@@ -136,10 +136,10 @@ def summary_lines(summary: Summary, most: int = 5) -> list[str]:
 def cost_lines(counters: Counters, seconds: float, engine: Engine) -> list[str]:
     """Return what a run cost, and how its engine fared."""
     calls = f"{count(counters.calls)} model calls, {count(counters.reused)} replies reused"
+    share = _share(counters.saved_tokens, counters.prompt_tokens)
     tokens = (
         f"{count(counters.evaluated_tokens)} prompt tokens evaluated, "
-        f"{count(counters.saved_tokens)} saved{_share(counters.saved_tokens, counters.prompt_tokens)}"
-        f", {count(counters.generated_tokens)} written"
+        f"{count(counters.saved_tokens)} saved{share}, {count(counters.generated_tokens)} written"
     )
     return [f"{calls}; {seconds:.1f} s", f"tokens: {tokens}", *engine.remarks()]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from adjudge.engines.base import Engine
-from adjudge.engines.prefix import prefix_plan
+from adjudge.engines.prefix import PrefixPlan, prefix_plan
 from adjudge.errors import ConfigError
 from adjudge.exchange import (
     Capability,
@@ -260,8 +260,8 @@ class _TokenCount:
 
     def result(self) -> tuple[int, int]:
         """Return the tokens of all prompts, and of their prefix trees."""
-        if self._n <= EXACT_PROMPTS and (counted := self._counted()):
-            return counted
+        if self._n <= EXACT_PROMPTS:
+            return self._counted()
         for mine in self._requests.values():
             self._fold(mine)
         in_bytes, in_tokens = self._sampled
@@ -270,29 +270,34 @@ class _TokenCount:
         total, unique = np.round(self._bytes * ratio).astype(int)
         return int(total), int(unique)
 
-    def _counted(self) -> tuple[int, int] | None:
-        """Return the tokens where the engine knows all of them."""
+    def _counted(self) -> tuple[int, int]:
         total = unique = 0
         for mine in self._requests.values():
             prompts = [self._engine.prompt_tokens(each) for each in mine]
             known = [prompt for prompt in prompts if prompt is not None]
-            if len(known) < len(prompts):
-                return None
-            tree = prefix_plan(known)
-            total += tree.total_tokens
-            unique += tree.unique_tokens
+            if len(known) == len(prompts):
+                tree, size = prefix_plan(known), 1
+            else:
+                tree, size, self.by_bytes = _bytes_plan(mine), BYTES_PER_TOKEN, True
+            total += tree.total_tokens // size
+            unique += tree.unique_tokens // size
         return total, unique
 
     def _fold(self, requests: list[Request]) -> None:
         """Count the bytes of requests, and let them go."""
-        texts = [np.frombuffer(_text(request), dtype=np.uint8) for request in requests]
-        tree = prefix_plan(cast("list[Sequence[int]]", texts))
+        tree = _bytes_plan(requests)
         self._bytes += tree.total_tokens, tree.unique_tokens
         for request in requests[:: max(1, len(requests) // SAMPLE)]:
             tokens = self._engine.prompt_tokens(request)
             if tokens is not None:
                 self._sampled += len(_text(request)), len(tokens)
         requests.clear()
+
+
+def _bytes_plan(requests: Sequence[Request]) -> PrefixPlan:
+    """Return the prefix plan of requests' texts, byte by byte."""
+    texts = [np.frombuffer(_text(request), dtype=np.uint8) for request in requests]
+    return prefix_plan(cast("list[Sequence[int]]", texts))
 
 
 def _stored(store: Store, engine: Engine, request: Request) -> Reply | None:
