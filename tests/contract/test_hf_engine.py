@@ -580,6 +580,16 @@ def test_a_closed_engine_says_so(tiny_hf_folder: Path) -> None:
         list(engine.run([Embed(content="x")]))
 
 
+def test_a_closed_engine_still_tells_what_it_was(tiny_hf_folder: Path) -> None:
+    engine = HfEngine(tiny_hf_folder, device="cpu")
+    engine._model.events["batch halved"] = 3  # type: ignore[union-attr]
+    told = (engine.signature, engine.details, engine.n_layers, engine.capabilities)
+    engine.close()
+    del vars(engine)["signature"]  # as if it had not been asked for before
+    assert (engine.signature, engine.details, engine.n_layers, engine.capabilities) == told
+    assert engine.remarks() == ["3 x batch halved"]
+
+
 def test_a_model_without_a_chat_template_scores_and_embeds(tmp_path: Path) -> None:
     write_tiny_llama(tmp_path / "m", template=None)
     engine = HfEngine(tmp_path / "m", device="cpu")

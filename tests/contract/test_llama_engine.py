@@ -330,6 +330,13 @@ def test_a_closed_engine_says_so(tiny_model: Path) -> None:
         list(engine.run([ScoreLabels(messages=user("x"), labels=("A",))]))
 
 
+def test_a_closed_engine_still_tells_what_it_was(tiny_model: Path) -> None:
+    engine = LlamaEngine(tiny_model, threads=1)
+    told = (engine.signature, engine.details, engine.events, engine.remarks())
+    engine.close()
+    assert (engine.signature, engine.details, engine.events, engine.remarks()) == told
+
+
 def test_kinds_that_are_not_served_are_refused(tiny: LlamaEngine) -> None:
     class Other(Request):
         capability = "embed"  # type: ignore[assignment]

@@ -445,6 +445,13 @@ def test_a_closed_engine_says_so() -> None:
             list(engine.run([scoring("x")]))
 
 
+def test_a_closed_engine_still_tells_what_it_was() -> None:
+    with engine_on(Working(model)) as (engine, _):
+        told = (engine.signature, engine.details, engine.events, engine.remarks())
+        engine.close()
+        assert (engine.signature, engine.details, engine.events, engine.remarks()) == told
+
+
 def without_logprobs(asked: Asked) -> Act:
     refused = asked.body.get("top_logprobs")
     return error(400, "logprobs are not supported") if refused else Working(model)(asked)

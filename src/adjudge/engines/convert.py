@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
+from contextlib import redirect_stderr
 from pathlib import Path
 
 from adjudge.engines.hf_load import DTYPES, imported, loading, quiet
@@ -63,7 +65,8 @@ def write_folder(reference: str, folder: Path, *, dtype: str = "float32") -> Non
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".convert-") as work:
         part = Path(work, "folder")
-        with loading(path), quiet():
+        # a bar that transformers draws whatever it is told goes to the stream
+        with loading(path), quiet(), redirect_stderr(io.StringIO()):
             _write_part(path, part, dtype)
         part.replace(folder)
 

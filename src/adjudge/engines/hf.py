@@ -117,6 +117,8 @@ class HfEngine(Engine):
             threads=threads,
             batch=batch or usual_batch(loaded.model),
         )
+        self._events = self._model.events  # told, as all that is not asked, of a closed engine too
+        self._attention, self._n_layers = self._model.attention, self._model.n_layers
         self._reuse = reuse
         self._prompts: dict[str, Tokens] = {}
         self._text = HfText(loaded.tokenizer, self._name)
@@ -163,7 +165,7 @@ class HfEngine(Engine):
             "dtype": self._dtype,
             "ctx": str(self.context_length or "any"),
             "device": self._device,
-            "attn": self._loaded.attention,
+            "attn": self._attention,
             "torch": version("torch"),
             "transformers": version("transformers"),
         }
@@ -174,7 +176,7 @@ class HfEngine(Engine):
     @property
     def n_layers(self) -> int:
         """How many layers `Embed` can ask for."""
-        return self._loaded.n_layers
+        return self._n_layers
 
     def run(self, requests: Sequence[Request]) -> Iterator[Reply]:
         """Yield replies kind by kind and batch by batch; see `Engine.run`."""
@@ -216,7 +218,7 @@ class HfEngine(Engine):
     @property
     def events(self) -> Mapping[str, int]:
         """See `Engine.events`."""
-        return dict(self._loaded.events)
+        return dict(self._events)
 
     def close(self) -> None:
         """Free the model."""
