@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from adjudge.engines import hf_attention
 from adjudge.engines.hf import HfEngine
 from adjudge.engines.hf_model import HALVED
 from adjudge.engines.hf_states import States
@@ -73,7 +74,24 @@ def assert_equal_with_and_without(folder: Path, **options: Any) -> HfEngine:
 @pytest.mark.parametrize("batch", [None, 40, 1000])
 def test_log_probs_are_those_without_sharing(tiny_hf_folder: Path, batch: int | None) -> None:
     engine = assert_equal_with_and_without(tiny_hf_folder, batch=batch)
-    assert engine.events == {}
+    assert (engine._tree._apart, engine.events) == (True, {})
+
+
+@pytest.mark.parametrize("fault", [NotImplementedError, None])
+def test_rows_attend_to_copies_where_they_cannot_attend_together(
+    tiny_hf_folder: Path, monkeypatch: pytest.MonkeyPatch, fault: type[Exception] | None
+) -> None:
+    flash = hf_attention._flash
+
+    def broken(*given: Any, causal: bool, **more: Any) -> Any:
+        if fault:
+            raise fault
+        found, normaliser = flash(*given, causal=causal, **more)
+        return found, normaliser + causal  # a wrong share of what is before
+
+    monkeypatch.setattr(hf_attention, "_flash", broken)
+    engine = assert_equal_with_and_without(tiny_hf_folder)
+    assert (engine._tree._apart, engine.events) == (False, {})
 
 
 def test_what_prompts_share_is_evaluated_once(tiny_hf_folder: Path) -> None:
@@ -209,10 +227,15 @@ def _written(build: Callable[[int], Any], folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("build", [_gpt2, _gemma2, _bloom, _opt])
-def test_other_architectures_share_too(build: Callable[[int], Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("build", "apart"), [(_gpt2, True), (_gemma2, False), (_bloom, False), (_opt, True)]
+)
+def test_other_architectures_share_too(
+    build: Callable[[int], Any], tmp_path: Path, *, apart: bool
+) -> None:
     folder = _written(build, tmp_path / "model")
     engine = assert_equal_with_and_without(folder)
+    assert engine._tree._apart == apart
     plain = HfEngine(folder, device="cpu", threads=1, reuse=False)
     assert texts(engine, writing_requests()) == texts(plain, writing_requests())
     assert engine.events == {}
@@ -228,13 +251,8 @@ def test_a_model_that_scores_otherwise_after_states_shares_nothing(
 ) -> None:
     """What an architecture makes of states is tried out before it is trusted."""
     engine = HfEngine(tiny_hf_folder, device="cpu", threads=1)
-    after = engine._loaded.after
-
-    def wrong(*given: Any) -> dict[str, Any]:
-        told = after(*given)
-        return told | {"position_ids": told["position_ids"] * 0}
-
-    monkeypatch.setattr(engine._loaded, "after", wrong)
+    places = engine._loaded.places
+    monkeypatch.setattr(engine._loaded, "places", lambda *given: places(*given) * 0)
     requests = ladder_requests()
     shared = numbers(list(engine.run(requests)))
     plain = HfEngine(tiny_hf_folder, device="cpu", threads=1, reuse=False)

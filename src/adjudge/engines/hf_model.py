@@ -83,7 +83,8 @@ class HfModel:
         asks = signature(model.forward).parameters
         #: Whether it can be told of which places to show logits.
         self.chooses = "logits_to_keep" in asks
-        self._counts = "position_ids" in asks
+        #: Whether it can be told the places of tokens.
+        self.counts = "position_ids" in asks
         self.cache_name = "cache" if "cache" in asks else "past_key_values"
         #: The tokens that end a text.
         self.ends = self._own_generation() if causal else frozenset[int]()
@@ -197,9 +198,18 @@ class HfModel:
         before = torch.arange(n_states, device=mask.device) >= n_states - start
         told = {self.cache_name: cache, "use_cache": True}
         told["attention_mask"] = torch.cat([before.to(mask.dtype), mask], dim=1)
-        if self._counts:  # padding has the place of the last token: some models know no further
-            told["position_ids"] = start + mask.cumsum(dim=1) - 1
+        if self.counts:
+            told["position_ids"] = self.places(mask, starts)
         return told
+
+    def places(self, mask: Any, starts: Sequence[int]) -> Any:
+        """Return the places of new tokens that are no padding, from each row's start.
+
+        Padding has the place of the last token: some models know no further.
+        """
+        import torch
+
+        return torch.tensor(starts, device=mask.device)[:, None] + mask.cumsum(dim=1) - 1
 
     def halving(
         self, parts: Iterable[Sequence[Part]], run: Callable[[Sequence[Part]], Found]

@@ -48,15 +48,22 @@ class States:
         """Return whether pieces go on after states, or leave some that are kept."""
         return any(piece.parent or self._grows(piece) for piece in batch)
 
-    def cache(self, batch: Sequence[Piece]) -> Any:
+    def cache(self, batch: Sequence[Piece], *, joined: bool = True) -> Any:
         """Return what is before each of a batch's pieces, as a cache of transformers.
 
-        The states before a row end where its own begin; a row with fewer of them than another
-        has zeros in front, which have to be masked.
+        Parameters
+        ----------
+        batch
+            The pieces.
+        joined
+            Whether to show a layer all states of each row. They end where the row's own begin; a
+            row with fewer of them than another has zeros in front, which have to be masked.
+            Otherwise a layer is shown its own only, and `before` has the others; see
+            `adjudge.engines.hf_attention`.
         """
         from transformers.cache_utils import Cache
 
-        longest = max(piece.start for piece in batch)
+        longest = max(piece.start for piece in batch) if joined else 0
         growing = [(i, len(piece.tokens)) for i, piece in enumerate(batch) if self._grows(piece)]
         rows = _grouped([piece.parent for piece in batch])
         layers = [
@@ -122,11 +129,24 @@ def layers_with_states(model: Any) -> int | None:
     None: some keep something else (a recurrent state, say), which cannot be put together from
     pieces.
     """
-    from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-    layers = DynamicCache(config=model.config).layers
+    layers = _layers(model)
     plain = all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
     return len(layers) if plain and layers else None
+
+
+def sees_all_before(model: Any) -> bool:
+    """Return whether every layer of a model attends to all that is before a token."""
+    from transformers.cache_utils import DynamicLayer
+
+    return all(type(layer) is DynamicLayer for layer in _layers(model))
+
+
+def _layers(model: Any) -> list[Any]:
+    from transformers.cache_utils import DynamicCache
+
+    return list(DynamicCache(config=model.config).layers)
 
 
 def _grouped(pieces: Sequence[Piece | None]) -> list[Rows]:
@@ -168,7 +188,7 @@ def _layer_class() -> Any:
             growing: Sequence[tuple[int, int]],
         ) -> None:
             super().__init__()
-            self._longest, self._before, self._growing = longest, before, growing
+            self._longest, self.before, self._growing = longest, before, growing
             self.grown: list[Pair] = []
 
         def lazy_initialization(self, *_: Any) -> None:
@@ -196,7 +216,7 @@ def _layer_class() -> Any:
             n_rows, n_heads, n_tokens, width = new.shape
             joined = new.new_zeros(n_rows, n_heads, self._longest + n_tokens, width)
             joined[:, :, self._longest :] = new
-            _fill(joined, self._before, self._longest, which)
+            _fill(joined, self.before, self._longest, which)
             return joined
 
     return Layer

@@ -7,11 +7,13 @@ this moves no log-prob by more than 1e-4.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from adjudge.engines.base import Tokens
+from adjudge.engines.hf_attention import attending_apart
 from adjudge.engines.hf_model import HfModel, NoMemoryError
-from adjudge.engines.hf_states import States, layers_with_states
+from adjudge.engines.hf_states import States, layers_with_states, sees_all_before
 from adjudge.engines.prefix_tree import Piece, prefix_tree, tree_batches, unshared
 
 #: Rows whose last token a model has to predict alike with and without sharing, and how nearly.
@@ -35,6 +37,8 @@ class HfTree:
         self.model = model
         self._n_layers = layers_with_states(model.model) if reuse else None
         self._proved = False
+        #: Whether rows attend together to what they share, instead of each to a copy.
+        self._apart = False
         if reuse and self._n_layers is None:
             model.events[UNSHARED] = 1
 
@@ -43,7 +47,7 @@ class HfTree:
         """Whether the model can go on after states; tried out when first asked."""
         if not self._proved:
             self._proved = True
-            if self._n_layers is not None and not self._is_proved():
+            if self._n_layers is not None and not self._found_a_way():
                 self._n_layers = None
                 self.model.events[UNSHARED] = 1
         return self._n_layers is not None
@@ -79,14 +83,20 @@ class HfTree:
         import torch
 
         told: dict[str, Any] = {}
-        with self.model.running() as model:
+        starts = [piece.start for piece in batch]
+        with self.model.running() as model, ExitStack() as stack:
             ids, mask = self.model.padded([piece.tokens for piece in batch])
             if self.model.chooses:  # it must show at least one place
                 told["logits_to_keep"] = torch.tensor(columns or [0], device=ids.device)
             cache = None
-            if states.wanted(batch):
+            if states.wanted(batch) and self._apart:
+                cache = states.cache(batch, joined=False)
+                stack.enter_context(attending_apart(model, cache))
+                told |= {self.model.cache_name: cache, "use_cache": True}
+                told["position_ids"] = self.model.places(mask, starts)
+            elif states.wanted(batch):
                 cache = states.cache(batch)
-                told |= self.model.after(cache, mask, [piece.start for piece in batch])
+                told |= self.model.after(cache, mask, starts)
             else:
                 told |= {"attention_mask": mask, "use_cache": False}
             output = model(input_ids=ids, **told)
@@ -94,6 +104,16 @@ class HfTree:
         if cache is not None:
             states.keep(batch, cache)
         return logits
+
+    def _found_a_way(self) -> bool:
+        """Return whether there is a way to share: attending apart, or to copies that are joined."""
+        on_cpu = self.model.model.device.type == "cpu"
+        known = self.model.attention == "sdpa" and self.model.counts
+        self._apart = on_cpu and known and sees_all_before(self.model.model)
+        if self._apart and self._is_proved():
+            return True
+        self._apart = False
+        return self._is_proved()
 
     def _is_proved(self) -> bool:
         """Return whether rows are predicted alike with and without sharing."""
